@@ -35,7 +35,14 @@ pub fn audit(args: Audit) -> Outcome {
     interrupt::stops(screen.control())?;
     let checked = vesica_service::audit_store(folder, plan.as_ref(), workers, &World::default(), screen.control())?;
     drop(screen);
-    output::result(&checked.in_words())
+    output::result(&checked.in_words())?;
+    match checked.findings.iter().find(|finding| !finding.good) {
+        None => Ok(()),
+        Some(bad) => Err(Failure::new(
+            3,
+            format!("{}: {}: {}. Clients refuse it; run `vesica prepare`", folder.display(), bad.what, bad.found),
+        )),
+    }
 }
 
 /// What was prepared; the last line is the offer.

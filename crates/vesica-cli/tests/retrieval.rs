@@ -606,6 +606,13 @@ fn a_store_can_be_audited() {
     bytes[26] ^= 2;
     std::fs::write(&masks, bytes).unwrap();
     audit(&store).bad(3, &["epoch-1.hint is damaged"]);
+    house.mine = "valid_for = \"1s\"".into();
+    house.prepare(&[]);
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let over = audit(&store);
+    assert_eq!(over.code, Some(3), "{}", over.stderr);
+    assert!(over.stdout.contains("over since 2") && over.error().contains("run `vesica prepare`"), "{}", over.stderr);
+    house.mine.clear();
     house.keys = "\"id\"".into();
     house.protocol = "protocol = \"ecdh-oprf\"".into();
     house.service = "values = [\"name\"]".into();

@@ -422,12 +422,17 @@ impl House {
 
 /// Changes the masks of a service without a hint, or a hint, whose sums then fit. `change` gets them with the epoch before them.
 fn spoil_masks(house: &House, change: impl FnOnce(&mut [u8])) {
+    spoil_copy(house, |copy, hint| change(&mut copy[..hint]));
+}
+
+/// Changes all that clients copy of it. `change` gets it with the bytes of masks or hint that it begins with.
+fn spoil_copy(house: &House, change: impl FnOnce(&mut Vec<u8>, usize)) {
     let folder = house.store();
     let offer = Offer::load(folder).unwrap();
     let mut epoch = Epoch::load(&offer, folder).unwrap();
     let (path, scheme) = (folder.join(hint_name(1)), retrieval(&offer, &epoch).unwrap());
     let mut copy = std::fs::read(&path).unwrap();
-    change(&mut copy[..scheme.sizes().hint as usize]);
+    change(&mut copy, scheme.sizes().hint as usize);
     std::fs::write(&path, &copy).unwrap();
     epoch.sums = hex(blake3::hash(&epoch::sums(&copy)).as_bytes());
     house.sign(&offer, &mut epoch);
@@ -726,6 +731,22 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
         assert!(why.contains("not the time of the epoch") && !why.contains("20"), "{why}");
     }
     assert_eq!(house.ask("alice", &[3]).rows, [house.row(3)]);
+    // An audit and `vesica check` name it by its whole hash, and say what its time is by their clock.
+    let named = format!("epoch 1 ({})", hex(blake3::hash(&document).as_bytes()));
+    for (world, words) in [(World::default(), "valid until"), (later.clone(), "over since"), (off(-2), "to come")] {
+        let checked = crate::audit_store(house.store(), None, 1, &world, &Control::new(())).unwrap();
+        let signature = checked.findings.iter().find(|finding| finding.what == "signature").unwrap();
+        assert!(signature.found.contains(words) && signature.good == (words == "valid until"), "{signature:?}");
+        assert!(checked.in_words().contains(&named));
+    }
+    let cached = || crate::check_client(&house.plan("alice")).unwrap().findings.pop().unwrap();
+    assert!(cached().good && cached().found.contains(&named));
+    let (offer, cache) = (Offer::load(house.store()).unwrap(), house.dir.path().join("alice").join(epoch::NAME));
+    let mut over = Epoch::load(&offer, house.store()).unwrap();
+    let times = (Duration::from_secs(1), Duration::from_secs(2));
+    over.sign(vesica_params::lwe::PACKED.id, times, |bytes| Signer::of_offer(&house.server, &offer).unwrap().of(bytes));
+    std::fs::write(cache, over.encode()).unwrap();
+    assert!(!cached().good && cached().found.contains("over since 1970"));
     house.stop();
     let serve =
         |world: &World| crate::serve(&house.server, world, &|| None, &Control::new(())).unwrap_err().to_string();
@@ -733,6 +754,8 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     // Another store with the same document and the same key has another offer, and its epochs are none of this one's.
     let mut twin = house.server.clone();
     twin.store = house.dir.path().join("twin.store");
+    twin.signer.path = house.dir.path().join("twin.store.signer");
+    std::fs::copy(&house.server.signer.path, &twin.signer.path).unwrap();
     let made = crate::prepare(&twin, &Change::default(), &World::default(), &Control::new(())).unwrap();
     let offer = Offer::load(house.store()).unwrap();
     assert!(made.offer.signer() == offer.signer() && made.offer != offer);
@@ -762,8 +785,43 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     assert!(
         Signer::of_offer(&house.server, &offer).err().unwrap().to_string().contains("list.store.signer does not hold")
     );
-    let again = crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(())).unwrap();
-    assert!(again.offer_changed && again.offer != offer);
+    // That is never made unasked: what is there and another key belong to no offer that clients have.
+    let prepare = |plan: &ServePlan, rotate| {
+        let change = Change { rotate, ..Change::default() };
+        crate::prepare(plan, &change, &World::default(), &Control::new(()))
+    };
+    let lost = "list.store.signer does not hold the key that signed";
+    let why = prepare(&house.server, false).unwrap_err().to_string();
+    assert!(why.contains(lost) && why.contains("--rotate") && !house.server.signer.path.exists(), "{why}");
+    std::fs::copy(&twin.signer.path, &house.server.signer.path).unwrap();
+    prepare(&house.server, false).unwrap();
+    crate::secret::save(&house.server.signer, &zeroize::Zeroizing::new([9; 32])).unwrap();
+    assert!(prepare(&house.server, false).unwrap_err().to_string().contains(lost));
+    // Whoever has stolen the key signs nothing for the new offer. A file that is damaged is replaced so too.
+    std::fs::write(&house.server.signer.path, "damaged").unwrap();
+    assert!(prepare(&house.server, false).unwrap_err().to_string().contains("damaged"));
+    let again = prepare(&house.server, true).unwrap();
+    assert!(again.offer_changed && again.offer.signer() != offer.signer() && again.offer.store() == offer.store());
+    prepare(&house.server, false).unwrap();
+    // Its file is its own, by links too, and in a folder that is made. Two at once do not make two keys.
+    let aside = |name: &str| {
+        let mut plan = house.server.clone();
+        plan.signer.path = house.dir.path().join(name);
+        (prepare(&plan, true).map(drop).map_err(|error| error.to_string()), plan.signer)
+    };
+    std::fs::write(&house.server.secret.path, "a key").unwrap();
+    std::os::unix::fs::symlink(&house.server.secret.path, house.dir.path().join("link")).unwrap();
+    std::fs::hard_link(&house.server.secret.path, house.dir.path().join("hard")).unwrap();
+    std::os::unix::fs::symlink(house.store(), house.dir.path().join("inside")).unwrap();
+    for (name, why) in [("link", "mine.secret"), ("hard", "mine.secret"), ("inside/key", "mine.store")] {
+        let refused = aside(name).0.unwrap_err();
+        assert!(refused.contains("mine.signer") && refused.contains(why), "{name}: {refused}");
+    }
+    let (made, place) = aside("new/folder/key");
+    made.unwrap();
+    let locked = crate::secret::lock(&place).unwrap();
+    assert!(aside("new/folder/key").0.unwrap_err().contains("another `vesica prepare` is at work"));
+    drop(locked);
 }
 
 /// A new offer begins its numbers anew. Whoever has had a greater one under the old offer is told that this shows nothing of what the server did.
@@ -822,10 +880,19 @@ fn a_store_is_whole_behind_every_write() {
     for by in [By::Index, By::Key] {
         let house = House::new(Kind { protocol: NO_HINT, by, private: Private::Client }, ROWS);
         let (store, before) = (house.store().to_owned(), house.dir.path().join("before"));
-        let prepare = || crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(()));
+        let prepare = |rotate| {
+            let change = Change { rotate, ..Change::default() };
+            crate::prepare(&house.server, &change, &World::default(), &Control::new(()))
+        };
         put_back(&store, &before);
-        std::fs::remove_file(&house.server.signer.path).unwrap();
-        let offer = prepare().unwrap().offer;
+        // The key that signs is replaced too, behind all of the store.
+        let signer = &house.server.signer.path;
+        let next = signer.with_extension("signer.next");
+        let first = std::fs::read(signer).unwrap();
+        let old = Offer::load(&store).unwrap();
+        let offer = prepare(true).unwrap().offer;
+        assert!(old.signer() != offer.signer() && !next.exists());
+        let second = std::fs::read(signer).unwrap();
         let after = house.dir.path().join("after");
         put_back(&store, &after);
         let mut files: Vec<String> = ["table", "hint", "keys"].map(|end| format!("epoch-2.{end}")).into();
@@ -841,15 +908,22 @@ fn a_store_is_whole_behind_every_write() {
             if done == steps.len() {
                 std::fs::remove_file(store.join("offer.json.next")).unwrap();
             }
+            std::fs::write(signer, &first).unwrap();
+            vesica_job::rooms::replace_privately(&next, &second).unwrap();
             let is_new = done + 1 >= steps.len();
             let opened = crate::prepare::open(&house.server).unwrap();
             assert_eq!(opened.offer == offer, is_new, "{done}");
             let number = Epoch::load(&opened.offer, &store).unwrap().number;
             assert_eq!(number, if is_new { 2 } else { 1 }, "{done}");
             crate::audit_store(&store, None, 1, &World::default(), &Control::new(())).unwrap();
-            let again = prepare().unwrap();
-            assert_eq!((again.offer == offer, again.offer_changed), (true, !is_new), "{done}");
-            let number = Epoch::load(&offer, &store).unwrap().number;
+            // The next one is killed when it has written an offer of its own.
+            Offer::settle(&store).unwrap();
+            old.clone().signed_by(&[1; 32], [2; 16]).save_next(&store).unwrap();
+            let settled = crate::prepare::open(&house.server).unwrap().offer;
+            assert!(settled == opened.offer, "{done}");
+            let again = prepare(false).unwrap();
+            assert!(again.offer == opened.offer && !again.offer_changed && !next.exists(), "{done}");
+            let number = Epoch::load(&again.offer, &store).unwrap().number;
             assert!(number > 1 && !store.join("offer.json.next").exists(), "{done}");
             crate::prepare::open(&house.server).unwrap();
         }
@@ -875,8 +949,22 @@ fn masks_and_hints_that_lie_are_found_by_who_has_the_table() {
             // A high bit of the first word, for which the server answers with its own sums and signature.
             spoil_masks(&house, |copy| copy[26] ^= 0x02);
             let why = audit(&house, None).unwrap_err();
-            assert!(why.contains("is not what the table makes of it"), "{why}");
+            assert!(
+                why.contains("is not what the table makes of it") && why.contains("its maker wrote it so"),
+                "{why}"
+            );
             crate::prepare::open(&house.server).unwrap();
+            // Nor is it as long as the epoch says, or a seed for a group of keys that cannot be.
+            spoil_masks(&house, |copy| copy[26] ^= 0x02);
+            if by == By::Key {
+                spoil_copy(&house, |copy, hint| copy[hint] ^= 0xff);
+                let why = audit(&house, None).unwrap_err();
+                assert!(why.contains("damaged: a filter of") && why.contains("its maker wrote it so"), "{why}");
+                spoil_copy(&house, |copy, hint| copy[hint] ^= 0xff);
+            }
+            audit(&house, None).unwrap();
+            spoil_copy(&house, |copy, _| copy.push(0));
+            assert!(audit(&house, None).unwrap_err().contains("it has not the length that its epoch says"));
         }
     }
     // By number, patches are followed, and the table of mine.input is compared.
@@ -890,6 +978,8 @@ fn masks_and_hints_that_lie_are_found_by_who_has_the_table() {
     assert!(made.epoch.log > 0);
     assert!(audit(&house, Some(&house.server)).unwrap().contains("ok  masks"));
     assert!(audit(&House::new(STORE, 10), None).unwrap_err().contains("ecdh-oprf"));
+    // Where clients copy no more than the records, nothing is computed, and that is said.
+    assert!(audit(&House::new(PIANO, 10), None).unwrap().contains("nothing to compute again"));
 }
 
 /// Masks of another epoch than the one that the server describes are refused before a query leaves.

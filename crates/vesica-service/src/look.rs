@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::offer::{Offer, spelled};
-use crate::retrieve::epoch::date;
+use crate::retrieve::epoch::{Epoch, date};
 use crate::suite::{self, Asking, Kind};
 use crate::{link, prepare, reading, secret};
 use std::fmt::Write;
@@ -85,7 +85,16 @@ pub fn check_client(plan: &AskPlan) -> Result<Checked, Error> {
     plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
     match Offer::load(&plan.cache) {
         Ok(offer) if plan.offer.is_none_or(|pinned| offer.hash() == pinned) => {
-            checked.add("cache", offer.kind().suite().cached(&offer, &plan.cache)?);
+            let cached = offer.kind().suite().cached(&offer, &plan.cache)?;
+            let until = Epoch::load(&offer, &plan.cache).ok().and_then(|epoch| epoch.times()).map(|(_, until)| until);
+            match until.filter(|until| World::default().time.wall() >= *until) {
+                None => checked.add("cache", cached),
+                Some(until) => {
+                    let over =
+                        format!("{cached}; its time is over since {}, and it takes a newer one to ask", date(until));
+                    checked.put("cache", over, false);
+                }
+            }
         }
         Ok(_) => checked.add("cache", "of another offer: it will be fetched anew".to_owned()),
         Err(_) => checked.add("cache", "nothing is fetched yet".to_owned()),

@@ -209,15 +209,37 @@ impl Offer {
     /// # Errors
     /// If there is none, or it is damaged.
     pub fn load(folder: &Path) -> Result<Self, Error> {
-        let next = std::fs::read(folder.join(NEXT)).ok().and_then(|bytes| Self::decode(&bytes).ok());
-        if let Some(next) = next
-            && Epoch::named_in(folder).is_some_and(|(named, _)| named == hex(&next.hash()))
-        {
+        if let Some(next) = Self::next(folder) {
             return Ok(next);
         }
         let path = folder.join(NAME);
         let bytes = std::fs::read(&path).map_err(Error::file("cannot read", &path))?;
         Self::decode(&bytes).map_err(|why| Error::Damaged { path, why })
+    }
+
+    /// What stands in `folder` under the first name, if the epoch there is of it.
+    fn next(folder: &Path) -> Option<Self> {
+        let next = std::fs::read(folder.join(NEXT)).ok().and_then(|bytes| Self::decode(&bytes).ok())?;
+        Epoch::named_in(folder).is_some_and(|(named, _)| named == hex(&next.hash())).then_some(next)
+    }
+
+    /// Ends what an earlier `vesica prepare` was killed in, before another one writes anything: what it wrote under the first name becomes the offer
+    /// of the folder if the epoch there is of it, and goes if not. Whoever calls it has locked the folder.
+    ///
+    /// # Errors
+    /// Those of renaming and removing.
+    pub fn settle(folder: &Path) -> Result<(), Error> {
+        if Self::next(folder).is_some() { Self::become_current(folder) } else { Self::remove_next(folder) }
+    }
+
+    fn remove_next(folder: &Path) -> Result<(), Error> {
+        let path = folder.join(NEXT);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::file("cannot remove", &path)(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes the offer into `folder` beside the one that is there, until the epoch that is of it stands there too.
@@ -237,12 +259,13 @@ impl Offer {
         std::fs::rename(folder.join(NEXT), &path).map_err(Error::file("cannot write", &path))
     }
 
-    /// Writes the offer into `folder`.
+    /// Writes the offer into `folder`, in the place of any that is there.
     ///
     /// # Errors
     /// Those of writing.
     pub fn save(&self, folder: &Path) -> Result<(), Error> {
-        vesica_job::rooms::replace(&folder.join(NAME), &self.encode()).map_err(Error::from)
+        vesica_job::rooms::replace(&folder.join(NAME), &self.encode())?;
+        Self::remove_next(folder)
     }
 }
 

@@ -123,7 +123,11 @@ impl<'a> Keyed<'a> {
             std::fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
         }
         let _locked = secret::lock(&plan.secret)?;
-        secret::settle(plan, before.and_then(|offer| offer.public().ok()).as_deref())?;
+        let public = before.and_then(|offer| offer.public().ok());
+        secret::settle(&plan.secret, |seed| match &public {
+            Some(public) => Ok(secret::Root::new(&plan.service, seed).function()?.public() == public),
+            None => Ok(false),
+        })?;
         let known = match rotate {
             true => None,
             false => secret::load(&plan.secret)?,

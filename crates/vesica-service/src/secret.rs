@@ -191,17 +191,17 @@ pub fn lock(place: &Place) -> Result<fs::File, Error> {
     }
 }
 
-/// Ends what an earlier `vesica prepare` was killed in: if the key that was saved last is the one of the store, it becomes
+/// Ends what an earlier `vesica prepare` was killed in: if the key that was saved last is the one of the store, as `is_stores` says, it becomes
 /// current; if not, it belongs to no store and goes.
 ///
 /// # Errors
 /// Those of reading and renaming.
-pub fn settle(plan: &ServePlan, public: Option<&[u8]>) -> Result<(), Error> {
-    let last = next(&plan.secret);
-    let Some(seed) = load(&last)? else { return Ok(()) };
-    match public {
-        Some(public) if Root::new(&plan.service, seed).function()?.public() == public => become_current(&plan.secret),
-        _ => fs::remove_file(&last.path).map_err(Error::file("cannot remove", &last.path)),
+pub fn settle(place: &Place, is_stores: impl FnOnce(Seed) -> Result<bool, Error>) -> Result<(), Error> {
+    let last = next(place);
+    match load(&last)?.map(is_stores).transpose()? {
+        None => Ok(()),
+        Some(true) => become_current(place),
+        Some(false) => fs::remove_file(&last.path).map_err(Error::file("cannot remove", &last.path)),
     }
 }
 

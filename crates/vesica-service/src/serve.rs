@@ -136,7 +136,7 @@ fn watch(
     hard: &Stop,
     ctl: &Control,
 ) {
-    let (mut wrong, mut doubted, mut unmarked) = (None, false, false);
+    let (mut wrong, mut doubted, mut unmarked, mut over) = (None, false, false, false);
     let ends = || ctl.is_cancelled() || plan.once && answers.goodbyes() > 0;
     thread::scope(|programs| {
         let mut renewal = Renewal::default();
@@ -194,6 +194,14 @@ fn watch(
                 ctl.note(words.clone());
             }
             doubted = doubt.is_some();
+            let past = answers.stock().until().filter(|until| world.time.wall() >= *until);
+            if let Some(until) = past.filter(|_| !over) {
+                let until = date(until);
+                ctl.note(format!(
+                    "clients took what is served until {until}, and refuse it now; run `vesica prepare` again"
+                ));
+            }
+            over = past.is_some();
             match answers.reload() {
                 Ok(None) => wrong = None,
                 Ok(Some(keys)) => ctl.note(format!("a new state of the store is served, with {keys} keys")),

@@ -9,32 +9,47 @@ use crate::offer::Offer;
 use crate::retrieve::epoch::Epoch;
 use crate::secret::{self, Seed};
 use ring::signature::{Ed25519KeyPair, KeyPair};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 use vesica_job::World;
 use vesica_params::lwe;
 use vesica_spec::service::ServePlan;
 
-/// What signs the epochs of a service.
+/// What signs the epochs of a service. A new key is on the disk before anything is signed, and the old one until [`Signer::keep`].
 pub struct Signer {
     key: Ed25519KeyPair,
     /// How long clients take what was signed.
     valid_for: Duration,
+    is_new: bool,
+    /// Held until the end.
+    _locked: Option<File>,
 }
 
 impl Signer {
-    /// The signer of the plan's service, with a new key where there is none. A new key makes another offer.
+    /// The signer of the plan's service: the one that there is, or a new one where there is none or it is to be rotated. A new key makes another
+    /// offer. `before` is the offer that stands in the folder.
     ///
     /// # Errors
-    /// Those of the file with the key; if other users may read it.
-    pub fn take(plan: &ServePlan, world: &World) -> Result<Self, Error> {
-        match secret::load(&plan.signer)? {
-            Some(seed) => Self::checked(plan, &seed),
-            None => {
+    /// Those of the file with the key; if other users may read it, it is the file of another key or stands in the store; if the offer before is
+    /// signed by another key, and that is not to be rotated.
+    pub fn take(plan: &ServePlan, rotate: bool, before: Option<&Offer>, world: &World) -> Result<Self, Error> {
+        let _locked = Some(Self::lock(plan, before)?);
+        let known = match rotate {
+            true => None,
+            false => Self::load(plan)?,
+        };
+        match (known, before.and_then(Offer::signer).filter(|_| !rotate)) {
+            (Some(signer), wanted) if wanted.as_deref().is_none_or(|key| key == signer.public()) => {
+                Ok(Self { _locked, ..signer })
+            }
+            (None, None) => {
                 let seed = world.chance.seed()?;
                 // On the disk before anybody hears of it.
-                secret::save(&plan.signer, &seed)?;
-                Ok(Self::new(&seed, plan.valid_for))
+                secret::save_next(&plan.signer, &seed)?;
+                Ok(Self { _locked, is_new: true, ..Self::new(&seed, plan.valid_for) })
             }
+            _ => Err(lost(plan)),
         }
     }
 
@@ -43,15 +58,31 @@ impl Signer {
     /// # Errors
     /// As [`Signer::take`]; if the file is not there, or holds another key.
     pub fn of_offer(plan: &ServePlan, offer: &Offer) -> Result<Self, Error> {
-        let signer = secret::load(&plan.signer)?.map(|seed| Self::checked(plan, &seed)).transpose()?;
-        signer.filter(|signer| offer.signer().as_deref() == Some(signer.public())).ok_or_else(|| {
-            Error::Setup(format!(
-                "{} does not hold the key that signed {}. Restore it; or run `vesica prepare` without --append and --remove, and tell clients the \
-                 new offer",
-                plan.signer.path.display(),
-                plan.store.display()
-            ))
-        })
+        let _locked = Some(Self::lock(plan, Some(offer))?);
+        let signer = Self::load(plan)?.filter(|signer| offer.signer().as_deref() == Some(signer.public()));
+        Ok(Self { _locked, ..signer.ok_or_else(|| lost(plan))? })
+    }
+
+    /// What was signed stands: a new key becomes the service's.
+    ///
+    /// # Errors
+    /// Those of renaming.
+    pub fn keep(self, plan: &ServePlan) -> Result<(), Error> {
+        if self.is_new { secret::become_current(&plan.signer) } else { Ok(()) }
+    }
+
+    /// Keeps others from making or changing the key meanwhile, and ends what an earlier `vesica prepare` was killed in.
+    fn lock(plan: &ServePlan, offer: Option<&Offer>) -> Result<File, Error> {
+        apart(plan)?;
+        let locked = secret::lock(&plan.signer)?;
+        secret::settle(&plan.signer, |seed| {
+            Ok(offer.and_then(Offer::signer).as_deref() == Some(Self::new(&seed, plan.valid_for).public()))
+        })?;
+        Ok(locked)
+    }
+
+    fn load(plan: &ServePlan) -> Result<Option<Self>, Error> {
+        secret::load(&plan.signer)?.map(|seed| Self::checked(plan, &seed)).transpose()
     }
 
     fn checked(plan: &ServePlan, seed: &Seed) -> Result<Self, Error> {
@@ -65,10 +96,10 @@ impl Signer {
 
     /// The signer with this seed.
     pub fn new(seed: &Seed, valid_for: Duration) -> Self {
-        // So the file may be the one with the key of the function.
+        // The seed of one use is none of another.
         let seed = zeroize::Zeroizing::new(blake3::derive_key("vesica 2026 signer of epochs", &seed[..]));
         let key = Ed25519KeyPair::from_seed_unchecked(&seed[..]).expect("a seed has 32 bytes");
-        Self { key, valid_for }
+        Self { key, valid_for, is_new: false, _locked: None }
     }
 
     /// The public key.
@@ -85,5 +116,42 @@ impl Signer {
     pub fn sign(&self, epoch: &mut Epoch, now: SystemTime) {
         let made = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         epoch.sign(lwe::PACKED.id, (made, made + self.valid_for), |bytes| self.of(bytes));
+    }
+}
+
+fn lost(plan: &ServePlan) -> Error {
+    Error::Setup(format!(
+        "{} does not hold the key that signed {}. Restore it; or run `vesica prepare --rotate`, which makes another one, and tell clients the \
+         new offer",
+        plan.signer.path.display(),
+        plan.store.display()
+    ))
+}
+
+/// Fails if the file with the key is that of another one, which would take its place, or stands in the store, which is given away; by links too. Makes
+/// its folder.
+fn apart(plan: &ServePlan) -> Result<(), Error> {
+    let path = &plan.signer.path;
+    let refused =
+        |why: &str| Err(Error::Setup(format!("mine.signer: {} {why}; name a file of its own", path.display())));
+    let whole = std::path::absolute(path).map_err(Error::file("cannot find", path))?;
+    let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else { return refused("is no file") };
+    fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
+    let folder = folder.canonicalize().map_err(Error::file("cannot find", folder))?;
+    let real = fs::canonicalize(path).unwrap_or_else(|_| folder.join(name));
+    let of = |path: &std::path::Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    let is_same =
+        |other: &std::path::Path| fs::canonicalize(other).is_ok_and(|other| other == real || of(&other) == of(&real));
+    if is_same(&plan.secret.path) {
+        return refused("is the file of mine.secret");
+    }
+    if plan.signer.key.as_ref().and_then(vesica_spec::KeyPlace::file).is_some_and(is_same) {
+        return refused("is the file of mine.secret_key");
+    }
+    match fs::canonicalize(&plan.store) {
+        Ok(store) if real.starts_with(&store) || folder.starts_with(&store) => {
+            refused("stands in mine.store, which is given away")
+        }
+        _ => Ok(()),
     }
 }

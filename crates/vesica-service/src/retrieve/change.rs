@@ -236,6 +236,7 @@ pub fn change(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -
     }
     let _locked = vesica_store::lock_folder(&plan.store)?;
     let _key = (service.private == Private::Both).then(|| secret::lock(&plan.secret)).transpose()?;
+    Offer::settle(&plan.store)?;
     let offer = Offer::load(&plan.store)?;
     agrees(plan, &offer)?;
     let epoch = Epoch::load(&offer, &plan.store)?;

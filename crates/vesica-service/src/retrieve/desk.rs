@@ -3,7 +3,7 @@
 use super::epoch::{self, CHUNK, Epoch};
 use super::{Retrieval, Server, Turn, changes, retrieval};
 use crate::error::Error;
-use crate::offer::Offer;
+use crate::offer::{Offer, hex};
 use crate::secret::Root;
 use crate::stock::{Served, Stock, other_offer};
 use std::path::{Path, PathBuf};
@@ -66,16 +66,22 @@ impl Files {
             path = folder.join(hint_name(epoch.base));
             copy = read(&path)?;
         }
+        if scheme.has_hint() && copy.len() as u64 != epoch.copy {
+            return Err(damaged(path, "it has not the length that its epoch says"));
+        }
         let sums = epoch::sums(if copy.is_empty() { &table } else { &copy });
-        if crate::offer::hex(blake3::hash(&sums).as_bytes()) != epoch.sums {
+        if hex(blake3::hash(&sums).as_bytes()) != epoch.sums {
             return Err(damaged(path, "its sum is not that of its epoch"));
         }
         if epoch.log > 0 {
             path = folder.join(log_name(epoch.number));
             log = read(&path)?;
         }
+        if log.len() as u64 != epoch.log {
+            return Err(damaged(path, "it has not the length that its epoch says"));
+        }
         let log_sums = epoch::sums(&log);
-        if epoch.log > 0 && crate::offer::hex(blake3::hash(&log_sums).as_bytes()) != epoch.log_sums {
+        if epoch.log > 0 && hex(blake3::hash(&log_sums).as_bytes()) != epoch.log_sums {
             return Err(damaged(path, "its sum is not that of its epoch"));
         }
         if changes::entries(&log).is_none() {
@@ -129,7 +135,8 @@ impl Desk {
     pub fn refusal(&self, name: u64) -> Option<String> {
         (name != self.name).then(|| {
             format!(
-                "epoch {name:016x} is not the one that this connection was told of, which is {}; run `vesica ask` again, which fetches it",
+                "epoch {} is not the one that this connection was told of, which is {}; run `vesica ask` again, which fetches it",
+                hex(&name.to_le_bytes()),
                 self.epoch.spelled()
             )
         })
@@ -274,7 +281,6 @@ pub(crate) mod tests {
     use super::super::epoch::Layout;
     use super::super::{Scheme, body_bytes, digest_of_index, pad, unpad};
     use super::*;
-    use crate::offer::hex;
     use crate::signer::Signer;
     use crate::suite::{self, Kind};
     use vesica_session::SessionRng;

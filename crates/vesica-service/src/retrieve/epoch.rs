@@ -306,14 +306,15 @@ impl Epoch {
         Ok(epoch)
     }
 
-    /// What questions call the epoch: eight bytes of the document's hash.
+    /// What questions call the epoch: eight bytes of the document's hash. Whoever makes documents can make two of one name, so nobody compares
+    /// epochs by it.
     pub fn name(&self) -> u64 {
         u64::from_le_bytes(std::array::from_fn(|i| blake3::hash(&self.encode()).as_bytes()[i]))
     }
 
-    /// The epoch as people call it.
+    /// The epoch as people call it, with the whole hash of the document, by which two of them compare what they were shown.
     pub fn spelled(&self) -> String {
-        format!("epoch {} ({:016x})", self.number, self.name())
+        format!("epoch {} ({})", self.number, hex(blake3::hash(&self.encode()).as_bytes()))
     }
 
     /// The document in `folder`.

@@ -58,11 +58,12 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
     // Two at once would put the table of one beside the hint of the other.
     std::fs::create_dir_all(&plan.store).map_err(Error::file("cannot make the folder", &plan.store))?;
     let _locked = vesica_store::lock_folder(&plan.store)?;
+    Offer::settle(&plan.store)?;
     let plan = &prepare::settled(plan)?;
     let before = Offer::load(&plan.store).ok();
     let keyed = match plan.service.private {
         Private::Both => Some(Keyed::take(plan, rotate, before.as_ref(), world)?),
-        Private::Client if rotate => {
+        Private::Client if rotate && !prepare::kind(plan).signs() => {
             let why = "--rotate: with private = \"client\" there is no key to change; leave it out";
             return Err(Error::Setup(why.into()));
         }
@@ -86,7 +87,7 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
             format!("the values of a row have up to {} bytes; the most is {MOST_VALUES}", value_bytes.unwrap_or(0));
         return Err(Error::Setup(format!("service.values: {why}. Name fewer columns, or cut them into several rows")));
     }
-    let signer = prepare::kind(plan).signs().then(|| Signer::take(plan, world)).transpose()?;
+    let signer = prepare::kind(plan).signs().then(|| Signer::take(plan, rotate, before.as_ref(), world)).transpose()?;
     let mut rng = world.rng()?;
     let mut offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, 0, &public)?;
     if let Some(signer) = &signer {
@@ -126,6 +127,7 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
     state.write(plan, &offer, signer.as_ref(), world)?;
     let sealed = keyed.as_ref().is_none_or(|keyed| keyed.sealed);
     keyed.map_or(Ok(()), Keyed::keep)?;
+    signer.map_or(Ok(()), |signer| signer.keep(plan))?;
     remove_others(plan, &state.epoch)?;
     let Read { rows, empty } = read.read;
     let made = Made {

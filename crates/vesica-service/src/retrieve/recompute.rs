@@ -4,7 +4,7 @@
 use super::desk::Files;
 use super::epoch::{Epoch, date};
 use super::make::Maker;
-use super::{change, desk, retrieval};
+use super::{change, changes, desk, retrieval};
 use crate::error::Error;
 use crate::offer::{Offer, hex, spelled};
 use crate::prepare;
@@ -12,7 +12,8 @@ use crate::reading::Reader;
 use std::path::Path;
 use vesica_job::numbers::{counted, size};
 use vesica_job::{Checked, Control, World};
-use vesica_spec::service::ServePlan;
+use vesica_pir::PirError;
+use vesica_spec::service::{By, ServePlan};
 
 /// Looks at the store in `folder`: at its signature, its sums, and whether what clients copy is what its records make of it. With a plan, whose
 /// store that is, also whether the records are those of `mine.input`, where that can be seen without coins and keys.
@@ -42,18 +43,32 @@ pub fn audit_store(
     checked.add("offer", format!("{} ({})", spelled(&offer.hash()), offer.kind()));
     checked.add("epoch", format!("{} of {}", epoch.spelled(), counted(epoch.rows, "rows")));
     if let (Some(key), Some((made, until))) = (offer.signer(), epoch.times()) {
-        let (key, made, is_valid) = (hex(&key), date(made), world.time.wall() < until);
-        let until = format!("{} {}", if is_valid { "valid until" } else { "over since" }, date(until));
-        checked.put("signature", format!("by the offer's key {key}, made {made}, {until}"), is_valid);
+        let (key, now) = (hex(&key), world.time.wall());
+        let future = if made > now { ", which is to come by this machine's clock" } else { "" };
+        let until_in_words = if now < until { "valid until" } else { "over since" };
+        let words = format!("by the offer's key {key}, made {}{future}, {until_in_words} {}", date(made), date(until));
+        checked.put("signature", words, made <= now && now < until);
     }
     let scheme = retrieval(&offer, &epoch)?;
     let files = Files::read(folder, &epoch, &*scheme)?;
     let bytes = files.table.len() + files.beside.len() + files.copy.len() + files.log.len();
     checked.add("files", format!("{} are those of the epoch", size(bytes as u64)));
-    let path = folder.join(desk::hint_name(epoch.base));
-    let lies = |error: Error| Error::Damaged { path, why: error.to_string() };
-    if let Some(what) = scheme.recompute(&files, workers).map_err(lies)? {
-        checked.add(what, "what the records and the epoch's seed make, computed again");
+    // All files have the sums of the epoch: what is wrong now was no accident of the disk.
+    let lies = |error: String| Error::Damaged {
+        path: folder.to_owned(),
+        why: format!("{error}. It is as the epoch says, so its maker wrote it so: tell whoever asks this service"),
+    };
+    match scheme.recompute(&files, workers).map_err(|error| lies(error.to_string()))? {
+        Some(what) => checked.add(what, "what the records and the epoch's seed make, computed again"),
+        None => checked.add("copy", "the records themselves or nothing, so there is nothing to compute again"),
+    }
+    let shape = offer.kind().scheme()?.filter().filter(|_| offer.by() == By::Key);
+    if let Some(shape) = shape {
+        let (tries, log) = (files.copy.get(scheme.sizes().hint as usize..), changes::entries(&files.log));
+        shape(epoch.planned, epoch.width, epoch.expected)
+            .and_then(|shape| epoch.filter(&offer, &shape, tries.unwrap_or_default(), &log.unwrap_or_default()))
+            .map_err(|(PirError::Message(why) | PirError::Shape(why))| lies(why))?;
+        checked.add("keys", "places as they can be; that the records are those of the table's keys is not computed");
     }
     if let Some(plan) = plan.filter(|plan| plan.input.is_some() && change::follows(&plan.service)) {
         let reader = Reader::open(plan, prepare::table(plan)?, true)?;

@@ -1,6 +1,6 @@
 //! What the documents of a service mean: complete and valid, or an error that names the field. Pure: no files, no clock.
 
-use super::types::{Beyond, By, ClientSpec, Hint, Private, ServerSpec, Service, ServiceProtocol};
+use super::types::{Beyond, By, ClientSpec, Hint, Private, ServerMine, ServerSpec, Service, ServiceProtocol};
 use crate::checks::{self, check_name, distinct, memory, patience, table_format, workers};
 use crate::connect::{RoadPlan, gateways};
 use crate::error::SpecError;
@@ -199,6 +199,7 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
         }
     };
     check_store(&mine.store)?;
+    check_signer(mine)?;
     if mine.connections == 0 {
         return Err(SpecError::field("mine.connections", "0 connections serve nobody; give 1 or more"));
     }
@@ -534,6 +535,20 @@ fn check_store(store: &Path) -> Result<(), SpecError> {
     }
 }
 
+/// Fails if the key that signs epochs has no file of its own, apart from the store.
+fn check_signer(mine: &ServerMine) -> Result<(), SpecError> {
+    let Some(signer) = mine.signer.as_ref().map(|path| path.components().collect::<PathBuf>()) else { return Ok(()) };
+    let secret = mine.secret.clone().unwrap_or_else(|| beside(&mine.store, "secret"));
+    let is = |other: &Path| signer == other.components().collect::<PathBuf>();
+    let why = match () {
+        () if is(&secret) => "is the file of mine.secret",
+        () if mine.secret_key.as_ref().and_then(KeyPlace::file).is_some_and(is) => "is the file of mine.secret_key",
+        () if signer.starts_with(&mine.store) => "stands in mine.store, which is given away",
+        () => return Ok(()),
+    };
+    Err(SpecError::field("mine.signer", format!("\"{}\" {why}; name a file of its own", signer.display())))
+}
+
 /// The file beside `store` with this ending behind its name, whether or not that is written with a slash at its end.
 fn beside(store: &Path, ending: &str) -> PathBuf {
     let mut name = store.components().collect::<PathBuf>().into_os_string();
@@ -723,6 +738,22 @@ output = { path = "hits.csv" }
         assert_eq!(with("protocol = \"simple-pir\"").unwrap().service.hint, None);
         let before = with("protocol = \"packed-pir\"").unwrap_err().message;
         assert!(before.ends_with("write protocol = \"simple-pir\" and hint = \"none\""), "{before}");
+    }
+
+    /// The key that signs epochs has a file of its own: a new key of the function would take its place, and the store is given away.
+    #[test]
+    fn a_signer_has_a_file_of_its_own() {
+        let with =
+            |line: &str| server(&SERVER.replace("store = \"list.store\"", &format!("store = \"list.store\"\n{line}")));
+        for line in [
+            "signer = \"list.store.secret\"",
+            "signer = \"keys/one\"\nsecret = \"keys//one\"",
+            "signer = \"one.key\"\nsecret_key = \"one.key\"",
+            "signer = \"list.store/signer\"",
+        ] {
+            assert_eq!(with(line).unwrap_err().field.as_deref(), Some("mine.signer"), "{line}");
+        }
+        assert_eq!(with("signer = \"keys/one\"").unwrap().signer.path, PathBuf::from("keys/one"));
     }
 
     /// Who only serves needs no table, and no document says what a SecretFlow configuration may.

@@ -134,13 +134,17 @@ impl<P: MatrixPir + 'static> Retrieval for Matrix<P> {
 
     fn recompute(&self, files: &Files, workers: usize) -> Result<Option<&'static str>, Error> {
         let Files { table, beside, copy, log, .. } = files;
-        let cannot_be = |error: PirError| Error::Setup(error.to_string());
+        // Nobody sent it here.
+        let cannot_be = |error: PirError| match error {
+            PirError::Message(what) | PirError::Shape(what) => Error::Setup(what),
+        };
         let changes = changes::entries(log).unwrap_or_default();
         let patches: Vec<&[u8]> = changes.iter().map(|entry| entry.patch).collect();
         let copy = copy.get(..self.scheme.sizes().hint as usize).unwrap_or_default();
         let mut hint = self.scheme.take_hint(copy.to_vec()).map_err(cannot_be)?;
         patches.iter().try_for_each(|patch| self.scheme.patch(&mut hint, patch)).map_err(cannot_be)?;
-        self.scheme.recompute(workers, &Flat::new(table, self.width)?, beside, &hint, &patches)?;
+        let records = Flat::new(table, self.width).map_err(cannot_be)?;
+        self.scheme.recompute(workers, &records, beside, &hint, &patches).map_err(cannot_be)?;
         Ok(Some(P::COPY))
     }
 

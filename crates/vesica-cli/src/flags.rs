@@ -421,10 +421,10 @@ pub struct Prepare {
 
 /// Compute again what a service's clients copy, and compare.
 ///
-/// Looks at a store that `vesica prepare` made for a retrieval: whether its epoch is signed by the key of its offer, whether its files are
-/// those of the epoch, and whether the hint or the masks are what its records make of public numbers. A client cannot see that. Whoever has a
-/// copy of the store can; no key is needed. With the server's document, records that every client may see and looks up by their number are
-/// also compared with the table.
+/// Looks at a store that `vesica prepare` made for a retrieval: whether its epoch is signed by the key of its offer and in time, whether its
+/// files are those of the epoch, and whether the hint or the masks are what its records make of public numbers. A client cannot see that.
+/// Whoever has a copy of the store can; no key is needed. With the server's document, records that every client may see and looks up by
+/// their number are also compared with the table. By key, records are not compared with it. Ends with 3 if anything is not as it should be.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  vesica audit prices.store\n  vesica audit server.toml")]
 pub struct Audit {

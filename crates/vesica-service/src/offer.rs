@@ -224,12 +224,16 @@ impl Offer {
     }
 
     /// Ends what an earlier `vesica prepare` was killed in, before another one writes anything: what it wrote under the first name becomes the offer
-    /// of the folder if the epoch there is of it, and goes if not. Whoever calls it has locked the folder.
+    /// of the folder if the epoch there is of it, and goes if not. Whoever calls it has locked the folder. Says whether the folder's offer is another
+    /// one now than it was: nobody was told of that yet.
     ///
     /// # Errors
     /// Those of renaming and removing.
-    pub fn settle(folder: &Path) -> Result<(), Error> {
-        if Self::next(folder).is_some() { Self::become_current(folder) } else { Self::remove_next(folder) }
+    pub fn settle(folder: &Path) -> Result<bool, Error> {
+        let Some(next) = Self::next(folder) else { return Self::remove_next(folder).map(|()| false) };
+        let before = std::fs::read(folder.join(NAME)).ok();
+        Self::become_current(folder)?;
+        Ok(before.is_some_and(|before| before != next.encode()))
     }
 
     fn remove_next(folder: &Path) -> Result<(), Error> {

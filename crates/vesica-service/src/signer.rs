@@ -36,7 +36,10 @@ impl Signer {
     pub fn take(plan: &ServePlan, rotate: bool, before: Option<&Offer>, world: &World) -> Result<Self, Error> {
         let _locked = Some(Self::lock(plan, before)?);
         let known = match rotate {
-            true => None,
+            true => {
+                Self::is_no_others(plan, before)?;
+                None
+            }
             false => Self::load(plan)?,
         };
         match (known, before.and_then(Offer::signer).filter(|_| !rotate)) {
@@ -61,6 +64,18 @@ impl Signer {
         let _locked = Some(Self::lock(plan, Some(offer))?);
         let signer = Self::load(plan)?.filter(|signer| offer.signer().as_deref() == Some(signer.public()));
         Ok(Self { _locked, ..signer.ok_or_else(|| lost(plan))? })
+    }
+
+    /// Fails if the file holds the key of another store, which a new one would take from it. A key that cannot be read is nobody's.
+    fn is_no_others(plan: &ServePlan, before: Option<&Offer>) -> Result<(), Error> {
+        let known = Self::load(plan).ok().flatten();
+        match (known, before.and_then(Offer::signer)) {
+            (Some(known), Some(own)) if known.public() != own => Err(Error::Setup(format!(
+                "mine.signer: {} holds the key of another store, which could sign no more if it were replaced; name a file of its own",
+                plan.signer.path.display()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// What was signed stands: a new key becomes the service's.

@@ -236,7 +236,7 @@ pub fn change(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -
     }
     let _locked = vesica_store::lock_folder(&plan.store)?;
     let _key = (service.private == Private::Both).then(|| secret::lock(&plan.secret)).transpose()?;
-    Offer::settle(&plan.store)?;
+    let offer_changed = Offer::settle(&plan.store)?;
     let offer = Offer::load(&plan.store)?;
     agrees(plan, &offer)?;
     let epoch = Epoch::load(&offer, &plan.store)?;
@@ -275,7 +275,7 @@ pub fn change(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -
     let changed = state.changed.unwrap_or_default();
     let product = Product::Table(Box::new(Made { epoch: state.epoch, rows: changed.rows, changed: state.changed }));
     let (rows, empty) = (count.rows, count.empty);
-    Ok(Prepared { offer: before.offer, offer_changed: false, rows, empty, product, sealed, before: None })
+    Ok(Prepared { offer: before.offer, offer_changed, rows, empty, product, sealed, before: None })
 }
 
 /// A key, and the number of its body if that was made anew.

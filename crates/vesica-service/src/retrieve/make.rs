@@ -58,7 +58,7 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
     // Two at once would put the table of one beside the hint of the other.
     std::fs::create_dir_all(&plan.store).map_err(Error::file("cannot make the folder", &plan.store))?;
     let _locked = vesica_store::lock_folder(&plan.store)?;
-    Offer::settle(&plan.store)?;
+    let untold = Offer::settle(&plan.store)?;
     let plan = &prepare::settled(plan)?;
     let before = Offer::load(&plan.store).ok();
     let keyed = match plan.service.private {
@@ -123,7 +123,8 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
         None => whole.state(&read.keys, &read.bodies, root.map(Root::lock), &mut rng, ctl)?,
     };
     // Where the document of the offer before is lost, that of its epoch says which it was.
-    let offer_changed = before.is_some_and(|before| before != offer) || Epoch::is_foreign(&offer, &plan.store);
+    let offer_changed =
+        untold || before.is_some_and(|before| before != offer) || Epoch::is_foreign(&offer, &plan.store);
     state.write(plan, &offer, signer.as_ref(), world)?;
     let sealed = keyed.as_ref().is_none_or(|keyed| keyed.sealed);
     keyed.map_or(Ok(()), Keyed::keep)?;

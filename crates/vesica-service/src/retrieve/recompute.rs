@@ -2,7 +2,7 @@
 //! compute it: hints, masks and the columns that pack answers follow from the records and from public numbers of the epoch.
 
 use super::desk::Files;
-use super::epoch::{Epoch, date};
+use super::epoch::{Epoch, SKEW, date};
 use super::make::Maker;
 use super::{change, changes, desk, retrieval};
 use crate::error::Error;
@@ -44,10 +44,11 @@ pub fn audit_store(
     checked.add("epoch", format!("{} of {}", epoch.spelled(), counted(epoch.rows, "rows")));
     if let (Some(key), Some((made, until))) = (offer.signer(), epoch.times()) {
         let (key, now) = (hex(&key), world.time.wall());
-        let future = if made > now { ", which is to come by this machine's clock" } else { "" };
+        let early = made > now + SKEW;
+        let future = if early { ", which is to come by this machine's clock" } else { "" };
         let until_in_words = if now < until { "valid until" } else { "over since" };
         let words = format!("by the offer's key {key}, made {}{future}, {until_in_words} {}", date(made), date(until));
-        checked.put("signature", words, made <= now && now < until);
+        checked.put("signature", words, !early && now < until);
     }
     let scheme = retrieval(&offer, &epoch)?;
     let files = Files::read(folder, &epoch, &*scheme)?;

@@ -142,6 +142,7 @@ fn killed_parties_that_match_by_identifiers_go_on_where_they_were() {
         let mut two = two();
         two.change("keys = [\"id\"]", "keys = { id = \"id\", v = \"v\" }");
         two.change("curve =", "match = \"any\"\nidentifiers = [{ name = \"id\" }, { name = \"v\" }]\ncurve =");
+        two.alice.change("output =", "report = \"alice.report.json\"\noutput =");
         two
     };
     let outputs = |two: &Two| ["alice.out.csv", "bob.out.csv"].map(|name| two.read(name));

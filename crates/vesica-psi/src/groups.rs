@@ -114,7 +114,9 @@ impl InBins<'_> {
         let of_group = |wanted: u32, number: &dyn Fn(usize) -> u64| {
             let mut numbers = vec![0; self.full.len()];
             for &InBin { bin, group, entry } in &self.entries {
-                numbers[bin as usize] |= number(entry as usize) & u64::from(group == wanted).wrapping_neg();
+                // Or the compiler makes a branch of it.
+                let is_in = std::hint::black_box(u64::from(group == wanted));
+                numbers[bin as usize] |= number(entry as usize) & is_in.wrapping_neg();
             }
             numbers
         };

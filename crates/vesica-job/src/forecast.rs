@@ -2,6 +2,7 @@
 
 use crate::cost;
 use crate::error::JobError;
+use crate::input::keys::Reading;
 use crate::local;
 use crate::rehearse;
 use crate::seal::ledger;
@@ -114,7 +115,7 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
     };
     let theirs = peer_rows.map_or((mine.0, "not known: taken to be as many"), |rows| (rows, "given"));
     let rows = |party: &Party| if *party == plan.me { mine } else { theirs };
-    let of_a_row = plan.lists.len().max(1) as u64;
+    let of_a_row = Reading::from(plan).of_a_row();
     let keys: Vec<u64> = plan.parties.iter().map(|party| rows(party).0.saturating_mul(of_a_row)).collect();
     let sizes = plan.sizes(&keys, plan.workers, plan.memory);
     let suite = plan.suite();

@@ -3,7 +3,7 @@
 use crate::error::JobError;
 use crate::input::groups::columns;
 use crate::input::hash;
-use crate::input::keys::Keys;
+use crate::input::keys::{Keys, Reading};
 use crate::io::Io;
 use crate::meet::peers;
 use crate::output::any::How;
@@ -170,7 +170,7 @@ const REPEATED: u64 = 2 * SPILLED + 6;
 /// Fails if the keys of `table` will fit neither in memory nor on the disk, or what outlives the process nowhere.
 fn room_to_spill(plan: &Plan, table: &dyn Table, scratch: &Path) -> Result<(), JobError> {
     let rows = table.rows().map_or_else(|| rows_about(table, plan), Ok)?;
-    let rows = rows.saturating_mul(plan.lists.len().max(1) as u64);
+    let rows = rows.saturating_mul(Reading::from(plan).of_a_row());
     let need = rows.saturating_mul(SPILLED).saturating_sub(plan.memory);
     room(scratch, "cannot use the folder of mine.scratch,", "what does not fit in mine.memory", need)?;
     let Some(resume) = &plan.resume else { return Ok(()) };
@@ -213,10 +213,7 @@ pub fn rows_about(table: &dyn Table, plan: &Plan) -> Result<u64, JobError> {
 pub fn open(plan: &Plan, io: Io, ctl: &Control) -> Result<Local, JobError> {
     vesica_cpu::requested().map_err(JobError::Setup)?;
     ledger::refuses_noise(plan)?;
-    let identity = plan.identity.as_ref().map(|files| peers::identity(files, &|| ctl.is_cancelled()));
-    // A program that prints the key and was ended for that is no fault of the job.
-    ctl.check()?;
-    let identity = identity.transpose()?;
+    let identity = peers::own(plan, ctl)?;
     let endpoint = peers::endpoint(plan, identity.as_ref(), !io.connections.is_empty(), &*io.world.connector)?;
     if plan.resume.is_some() && io.table.source().is_none() {
         let why = "a table in memory cannot be read again after a restart: name files in mine.input.path, or remove mine.resume";

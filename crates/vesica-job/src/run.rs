@@ -326,14 +326,11 @@ impl<'a> Side<'a> {
         if !self.plan.writes_apart() {
             return Ok(report);
         }
-        let Cutting { units, .. } = match (std::mem::replace(&mut self.stage, Stage::Read), ledger.started().cloned()) {
-            (Stage::Cut(cutting) | Stage::Ended(cutting, _), _) => cutting,
-            // A ledger was there, and what was kept beside it was not.
-            (Stage::Read, Some(Start { salt, sizes, .. })) => {
-                let rows = self.keys.rows;
-                clock.phase("partition", "rows", Some(rows), || self.cutting(salt, sizes, ctl))?
-            }
-            (Stage::Read, None) => return Err(vesica_session::Error::Bug("keys were not cut".into()).into()),
+        self.recut(ledger, clock, ctl)?;
+        let (Stage::Cut(Cutting { units, .. }) | Stage::Ended(Cutting { units, .. }, _)) =
+            std::mem::replace(&mut self.stage, Stage::Read)
+        else {
+            return Err(vesica_session::Error::Bug("keys were not cut".into()).into());
         };
         let Self { plan, local, keys, repeats, identified, .. } = self;
         *repeats = None;
@@ -356,13 +353,19 @@ impl<'a> Side<'a> {
         Ok(report)
     }
 
-    /// How many rows match by their identifiers, in a run whose units are all finished and whose peers are lost.
-    fn matched_rows(&mut self, ledger: &mut Ledger, clock: &mut Clock<'_>, ctl: &Control) -> Result<u64, JobError> {
+    /// Cuts the keys of a run that began, if they are not cut: a ledger was there, and what was kept beside it was not.
+    fn recut(&mut self, ledger: &Ledger, clock: &mut Clock<'_>, ctl: &Control) -> Result<(), JobError> {
         if let (Stage::Read, Some(Start { salt, sizes, .. })) = (&self.stage, ledger.started().cloned()) {
             let rows = self.keys.rows;
             let cutting = clock.phase("partition", "rows", Some(rows), || self.cutting(salt, sizes, ctl))?;
             self.stage.recut(cutting);
         }
+        Ok(())
+    }
+
+    /// How many rows match by their identifiers, in a run whose units are all finished and whose peers are lost.
+    fn matched_rows(&mut self, ledger: &mut Ledger, clock: &mut Clock<'_>, ctl: &Control) -> Result<u64, JobError> {
+        self.recut(ledger, clock, ctl)?;
         let Self { plan, local, keys, identified, stage, .. } = self;
         let Some(Cutting { units, .. }) = stage.cutting() else {
             return Err(vesica_session::Error::Bug("keys were not cut".into()).into());
@@ -484,9 +487,11 @@ impl<'a> Side<'a> {
             }
             common.rows = identified.as_ref().map_or(0, Identified::rows);
         }
-        let alone = keys.kept(plan.shared.duplicates).checked_sub(common.rows);
-        let alone = if plan.lists.is_empty() { alone } else { Some(0) };
-        let alone = if plan.half().mine { alone.ok_or_else(|| units.changed())? } else { 0 };
+        // Rows that match by identifiers do not line up: nobody hears how many have no partner.
+        let alone = match plan.half().mine && plan.lists.is_empty() {
+            true => keys.kept(plan.shared.duplicates).checked_sub(common.rows).ok_or_else(|| units.changed())?,
+            false => 0,
+        };
         let settle = || settle::settle(plan, alone, common, &agreed.sizes, &mut session.control);
         let absent = clock.follow(peers, "settle", "", None, settle)?;
         // Which rows have what is common is told when it may be learned.

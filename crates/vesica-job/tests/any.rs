@@ -5,26 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use vesica_job::{Control, Fault, Io, JobError, Report, run};
 use vesica_spec::{Plan, load, plan};
-use vesica_testkit::port;
+use vesica_testkit::{Dice, port};
 
-/// A reproducible source of choices: splitmix64.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) % n as u64) as usize
-    }
-
-    /// One of so many texts, or nothing.
-    fn text(&mut self, stem: &str, of: usize) -> String {
-        match self.below(4) {
-            0 => String::new(),
-            1 => format!(" {}{} ", stem.to_uppercase(), self.below(of)),
-            _ => format!("{stem}{}", self.below(of)),
-        }
+/// One of so many texts, or nothing.
+fn text(dice: &mut Dice, stem: &str, of: usize) -> String {
+    match dice.below(4) {
+        0 => String::new(),
+        1 => format!(" {}{} ", stem.to_uppercase(), dice.below(of)),
+        _ => format!("{stem}{}", dice.below(of)),
     }
 }
 
@@ -46,11 +34,11 @@ const HEADER: &str = "row,mail,mail2,tel,name,born\n";
 fn table(place: usize, rows: usize, of: usize, dice: &mut Dice) -> Vec<Row> {
     let row = |i: usize| {
         let fields = [
-            dice.text("m", of),
-            dice.text("m", of),
-            dice.text("+41 7", of),
-            dice.text("n", of / 2 + 1),
-            dice.text("", of / 2 + 1),
+            text(dice, "m", of),
+            text(dice, "m", of),
+            text(dice, "+41 7", of),
+            text(dice, "n", of / 2 + 1),
+            text(dice, "", of / 2 + 1),
         ];
         (format!("{}{i:04}", ["a", "b"][place]), fields)
     };

@@ -6,19 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use vesica_job::{Control, Fault, Io, JobError, Report, run};
 use vesica_spec::{Plan, load, plan};
-use vesica_testkit::port;
-
-/// A reproducible source of choices: splitmix64.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) % n as u64) as usize
-    }
-}
+use vesica_testkit::{Dice, port};
 
 /// What keys are made of: near each other in every order, and hard on whoever splits lines.
 const KEYS: [&str; 15] = [

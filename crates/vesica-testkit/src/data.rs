@@ -17,14 +17,19 @@ pub fn digests(from: u64, to: u64) -> Vec<Digest> {
     all
 }
 
+/// What splitmix64 adds for each number.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The mixer of splitmix64, which is one to one.
+fn mix(x: u64) -> u64 {
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
 fn digest(number: u64) -> Digest {
-    // Two rounds of a 64-bit mixer (splitmix64): no two numbers share a digest, and the order is scattered.
-    let mix = |x: u64| {
-        let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    };
-    let (a, b) = (mix(number.wrapping_add(0x9e37_79b9_7f4a_7c15)), mix(number ^ 0x5851_f42d_4c95_7f2d));
+    // No two numbers share a digest, and the order is scattered.
+    let (a, b) = (mix(number.wrapping_add(STEP)), mix(number ^ 0x5851_f42d_4c95_7f2d));
     let mut bytes = [0; Digest::BYTES];
     bytes[..8].copy_from_slice(&a.to_le_bytes());
     bytes[8..].copy_from_slice(&b.to_le_bytes());
@@ -48,4 +53,15 @@ pub fn set_pairs() -> Vec<Sets> {
         pair("odd sizes", (0, 33), (16, 47)),
         pair("lopsided", (0, 500), (499, 502)),
     ]
+}
+
+/// A reproducible source of choices: splitmix64.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// A number below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(STEP);
+        (mix(self.0) % n as u64) as usize
+    }
 }

@@ -34,7 +34,7 @@ mod recorder;
 mod three;
 mod two;
 
-pub use data::{Sets, digests, set_pairs};
+pub use data::{Dice, Sets, digests, set_pairs};
 pub use hostile::{Attack, Hostile};
 pub use port::port;
 pub use recorder::{Message, Recorder, Transcript, messages};

@@ -119,7 +119,7 @@ fn given(plan: &Plan) -> Result<Given, JobError> {
     }
 }
 
-/// The job as workers are told it: without the places of keys, for which they have no use, and unless they call the other side's doors, without
+/// The job as workers are told it: without `tls.key` and `resume_key`, for which they have no use, and unless they call the other side's doors, without
 /// the proxy and the password that may stand in it.
 fn for_workers(spec: &Spec, call: bool) -> Spec {
     let mut job = spec.clone();
@@ -145,12 +145,10 @@ impl Meeting {
         refused(&plan)?;
         let given = given(&plan)?;
         let world = World::default();
-        let identity = plan.identity.as_ref().map(|files| peers::identity(files, &|| ctl.is_cancelled()));
-        ctl.check()?;
-        let identity = identity.transpose()?;
+        let identity = peers::own(&plan, &ctl)?;
         let endpoint = peers::endpoint(&plan, identity.as_ref(), false, &*world.connector)?;
         let scratch = plan.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        let mut ledger = Ledger::open(&plan, &scratch, &world.disk)?;
+        let mut ledger = Ledger::open_with(&plan, &given, &scratch, &world.disk)?;
         ledger.identify(&storage.into())?;
         Ok(Self {
             spec: spec.clone(),

@@ -15,6 +15,7 @@
 
 use crate::error::JobError;
 use crate::seal::key::{self, Front, Opener, Sealer, TAG, magic};
+use crate::seal::log::named;
 use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use ring::agreement::{EphemeralPrivateKey, UnparsedPublicKey, X25519, agree_ephemeral};
 use ring::rand::SystemRandom;
@@ -184,10 +185,9 @@ fn text(kind: &[u8; 15]) -> &str {
 
 /// The kind of what was sealed, if it is `kind` in another version.
 fn of_another_version<'a>(kind: &[u8; 15], sealed: &'a [u8]) -> Option<&'a str> {
-    let found = text(sealed.first_chunk()?);
-    let (name, version) = found.rsplit_once(' ')?;
-    let is_number = !version.is_empty() && version.bytes().all(|digit| digit.is_ascii_digit());
-    (is_number && found != text(kind) && text(kind).rsplit_once(' ')?.0 == name).then_some(found)
+    let found: &[u8; 15] = sealed.first_chunk()?;
+    let has_number = found.iter().any(u8::is_ascii_digit);
+    (has_number && found != kind && named(found) == named(kind)).then(|| text(found))
 }
 
 /// A piece that cannot be opened or read.

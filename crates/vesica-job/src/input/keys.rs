@@ -100,6 +100,13 @@ impl Reading<'_> {
     }
 }
 
+/// The row that an identifier is of, and the list of columns that it was read from, where there are lists. `number` is what stands in records for
+/// the row, by [`Reading::of_a_row`].
+pub fn of_identifier(lists: &[KeyList], number: u64) -> (u64, &KeyList) {
+    let many = lists.len() as u64;
+    (number / many, &lists[(number % many) as usize])
+}
+
 /// What the rules did to the keys of a table.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Ruled {

@@ -140,11 +140,8 @@ impl Repeats {
     /// Those of spilling; being cancelled.
     pub fn of(groups: &RowsByKey, how: &Reading<'_>, keys: &Keys, dir: &Path, ctl: &Control) -> Result<Self, JobError> {
         let memory = Share::Picks.of(how.memory) / 2;
-        let most = (memory / LEAST).clamp(1, 1 << 12) as u64;
         // Rows, or the identifiers that rows may have.
-        let numbers = keys.rows.saturating_mul(how.of_a_row());
-        let range = numbers.div_ceil(most).max(1 << 14).next_power_of_two().trailing_zeros().min(RANGE);
-        let ranges = ((numbers >> range) + 1) as usize;
+        let (range, ranges) = ranges(keys.rows.saturating_mul(how.of_a_row()), memory);
         let taken = Mutex::new(Taken {
             spills: (Spill::new(ranges, OTHER, memory, dir)?, Spill::new(ranges, FIRST, memory, dir)?),
             rows: 0,
@@ -253,7 +250,15 @@ impl<const N: usize> Filed<N> {
     }
 }
 
-fn place(row: u64, range: u32) -> [u8; OTHER] {
+/// For so many numbers in a spill of `memory` bytes: the bits of the numbers of a range, and how many ranges there are.
+pub fn ranges(numbers: u64, memory: usize) -> (u32, usize) {
+    let most = (memory / LEAST).clamp(1, 1 << 12) as u64;
+    let range = numbers.div_ceil(most).max(1 << 14).next_power_of_two().trailing_zeros().min(RANGE);
+    (range, ((numbers >> range) + 1) as usize)
+}
+
+/// The place of a number in its range.
+pub fn place(row: u64, range: u32) -> [u8; OTHER] {
     let [a, b, c, ..] = (row & ((1 << range) - 1)).to_le_bytes();
     [a, b, c]
 }

@@ -147,6 +147,16 @@ pub fn identity((identity, key): &(PathBuf, Option<KeyPlace>), stop: &dyn Fn() -
     })
 }
 
+/// The identity of a plan's party, if it has one. A program that was ended because the run was cancelled is no fault of the job.
+///
+/// # Errors
+/// As [`identity`]; being cancelled.
+pub fn own(plan: &Plan, ctl: &Control) -> Result<Option<Identity>, JobError> {
+    let own = plan.identity.as_ref().map(|files| identity(files, &|| ctl.is_cancelled()));
+    ctl.check()?;
+    own.transpose()
+}
+
 /// The connections to all peers of a job, in the parties' order.
 pub struct Peers(Vec<Box<dyn PeerLink>>);
 

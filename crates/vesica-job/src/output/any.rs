@@ -1,7 +1,8 @@
 //! Which of this party's rows have a common identifier, and of which kinds: a row once, however many of its identifiers are common.
 
 use crate::error::JobError;
-use crate::input::keys::Keys;
+use crate::input::keys::{Keys, of_identifier};
+use crate::input::repeats;
 use crate::units::cut::Units;
 use crate::units::found::{Found, OfUnit};
 use std::path::Path;
@@ -13,17 +14,8 @@ use vesica_types::RowId;
 /// Rows that are marked together.
 const BLOCK: usize = 1 << 11;
 
-/// Bytes that a bucket of a spill should have.
-const LEAST: usize = 4 << 10;
-
-/// Bits of the most rows of a range: a place in it has three bytes.
-const RANGE: u32 = 24;
-
-/// Bytes of a mark: a row's place in its range, and what is said of it.
-const MARK: usize = 5;
-
-/// Bits of what is said of a row: those of the kinds by which it matches, and this one if it takes part.
-const TAKES_PART: u16 = 1 << 15;
+/// Bytes of a mark: a row's place in its range, and a bit for each kind by which it matches.
+const MARK: usize = 4;
 
 /// What is known of the rows of a table whose identifiers were matched.
 pub struct ByRow {
@@ -36,8 +28,7 @@ pub struct ByRow {
 }
 
 impl ByRow {
-    /// What was `found` of the rows of a table whose identifiers are in `units`. Nothing is said of rows that do not match, unless they stand in
-    /// the output. Where somebody `waited` meanwhile, each unit takes its time, and each row of it, whether it matches or not.
+    /// What was `found` of the rows of a table whose identifiers are in `units`. Where somebody `waited` meanwhile, each unit takes its time, and each row of it, whether it matches or not.
     ///
     /// # Errors
     /// Those of reading and writing what is spilled.
@@ -50,11 +41,9 @@ impl ByRow {
         dir: &Path,
     ) -> Result<Self, JobError> {
         let memory = Share::Picks.of(plan.memory) / 2;
-        let most = (memory / LEAST).clamp(1, 1 << 12) as u64;
-        let range = keys.rows.div_ceil(most).max(1 << 14).next_power_of_two().trailing_zeros().min(RANGE);
-        let ranges = ((keys.rows >> range) + 1) as usize;
+        let (range, ranges) = repeats::ranges(keys.rows, memory);
         let marks = Mutex::new(Spill::new(ranges, MARK, memory, dir)?);
-        let (half, lists) = (plan.half(), &plan.lists);
+        let lists = &plan.lists;
         let missing = Mutex::new(units.largest_first().into_iter());
         // As when a join is placed: of several threads, the slowest would tell whether two keys of many rows share a unit.
         let readers =
@@ -66,7 +55,7 @@ impl ByRow {
                 let next = missing.lock().expect("no worker panics").next();
                 let Some(id) = next else { return marked.flush() };
                 common.read(found, id)?;
-                if common.is_empty() && !half.mine && !waited {
+                if common.is_empty() && !waited {
                     continue;
                 }
                 let (mut key, mut now) = (0, false);
@@ -75,31 +64,22 @@ impl ByRow {
                         now = common.times(key).is_some();
                         key += 1;
                     }
-                    let (row, list) = (entry / lists.len() as u64, (entry % lists.len() as u64) as usize);
+                    let (row, list) = of_identifier(lists, entry);
                     if row >= keys.rows {
                         return Err(units.changed());
                     }
-                    let kind = if now { 1 << lists[list].kind } else { 0 };
-                    let part = if half.mine { TAKES_PART } else { 0 };
-                    if waited || kind | part != 0 { marked.push(row, kind | part) } else { Ok(()) }
+                    let kind = if now { 1 << list.kind } else { 0 };
+                    if waited || now { marked.push(row, kind) } else { Ok(()) }
                 })?;
                 common.are_below(key)?;
             }
         })?;
         units.rest();
-        let mut marks = marks.into_inner().expect("no worker panics");
-        if half.mine {
-            units.each_empty(|row| {
-                if row >= keys.rows {
-                    return Err(units.changed());
-                }
-                Ok(marks.push((row >> range) as usize, &mark(row, range, TAKES_PART))?)
-            })?;
-        }
-        let mut by_row = Self { marks: marks.finish()?, range, matched: 0 };
+        let marks = marks.into_inner().expect("no worker panics").finish()?;
+        let mut by_row = Self { marks, range, matched: 0 };
         let mut matched = 0;
-        by_row.each(|_, said| {
-            matched += u64::from(said & !TAKES_PART != 0);
+        by_row.each(keys.rows, |_, kinds| {
+            matched += u64::from(kinds != 0);
             Ok(())
         })?;
         by_row.matched = matched;
@@ -113,38 +93,38 @@ impl ByRow {
     pub fn picks(&self, plan: &Plan, keys: &Keys, dir: &Path) -> Result<Picks, JobError> {
         let half = plan.half();
         let mut picks = Picks::new(keys.rows, Share::Picks.of(plan.memory) / 2, dir)?;
-        self.each(|row, said| {
-            let matches = said & !TAKES_PART != 0;
-            let wanted = if matches { half.pairs } else { half.mine && said & TAKES_PART != 0 };
+        self.each(keys.rows, |row, kinds| {
+            let wanted = if kinds != 0 { half.pairs } else { half.mine };
             if wanted { Ok(picks.push_turn(RowId(row), 1)?) } else { Ok(()) }
         })?;
         Ok(picks)
     }
 
-    /// Every row of which something is said, in the order of the table, and what.
-    fn each(&self, mut each: impl FnMut(u64, u16) -> Result<(), JobError>) -> Result<(), JobError> {
+    /// Every row of the table, which has so many, and the kinds by which it matches.
+    fn each(&self, rows: u64, mut each: impl FnMut(u64, u8) -> Result<(), JobError>) -> Result<(), JobError> {
         let mut of_range = Vec::new();
         for bucket in 0..self.marks.buckets() {
             self.load(bucket, &mut of_range)?;
             let from = (bucket as u64) << self.range;
-            (from..).zip(&of_range).filter(|(_, said)| **said != 0).try_for_each(|(row, said)| each(row, *said))?;
+            let kinds = of_range.iter().copied().chain(std::iter::repeat(0));
+            (from..rows.min(from + (1 << self.range))).zip(kinds).try_for_each(|(row, kinds)| each(row, kinds))?;
         }
         Ok(())
     }
 
     /// Makes `to` what is said of the rows of a range, as far as there are some.
-    fn load(&self, bucket: usize, to: &mut Vec<u16>) -> Result<(), vesica_table::Error> {
+    fn load(&self, bucket: usize, to: &mut Vec<u8>) -> Result<(), vesica_table::Error> {
         to.clear();
         let mut blocks = self.marks.blocks(bucket, 1 << 13);
         let mut block = Vec::new();
         while blocks.next_into(&mut block)? {
             for mark in block.as_chunks::<MARK>().0 {
-                let [a, b, c, said @ ..] = *mark;
+                let [a, b, c, said] = *mark;
                 let place = u32::from_le_bytes([a, b, c, 0]) as usize;
                 if place >= to.len() {
                     to.resize(place + 1, 0);
                 }
-                to[place] |= u16::from_le_bytes(said);
+                to[place] |= said;
             }
         }
         Ok(())
@@ -159,7 +139,7 @@ pub struct How<'a> {
     column: [String; 1],
     /// What is known, and the names of the kinds; nothing before there is something to know.
     known: Option<(&'a ByRow, Vec<&'a str>)>,
-    window: Mutex<(Option<usize>, Vec<u16>)>,
+    window: Mutex<(Option<usize>, Vec<u8>)>,
 }
 
 impl<'a> How<'a> {
@@ -201,10 +181,9 @@ impl Beside for How<'_> {
     }
 }
 
-fn mark(row: u64, range: u32, said: u16) -> [u8; MARK] {
-    let [a, b, c, ..] = (row & ((1 << range) - 1)).to_le_bytes();
-    let [d, e] = said.to_le_bytes();
-    [a, b, c, d, e]
+fn mark(row: u64, range: u32, said: u8) -> [u8; MARK] {
+    let [a, b, c] = repeats::place(row, range);
+    [a, b, c, said]
 }
 
 /// Marks of a thread, on their way to those of all.
@@ -216,7 +195,7 @@ struct Marked<'a> {
 
 impl Marked<'_> {
     #[inline]
-    fn push(&mut self, row: u64, said: u16) -> Result<(), JobError> {
+    fn push(&mut self, row: u64, said: u8) -> Result<(), JobError> {
         self.block.push(((row >> self.range) as usize, mark(row, self.range, said)));
         if self.block.len() < BLOCK { Ok(()) } else { self.flush() }
     }

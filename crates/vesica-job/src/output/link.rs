@@ -6,7 +6,7 @@
 //! bob's {0} and {1, 2}, and which of them agree in what. It says no more than that: how the rows part the common identifiers.
 
 use crate::error::JobError;
-use crate::input::keys::Keys;
+use crate::input::keys::{Keys, of_identifier};
 use crate::output::any::ByRow;
 use crate::tell::numbers::{counted, size};
 use crate::units::cut::Units;
@@ -90,13 +90,13 @@ impl Mine {
             common.read(found, id)?;
             let mut key = 0;
             units.each(id, |first, entry| {
-                let (row, list) = (entry / lists.len() as u64, (entry % lists.len() as u64) as usize);
+                let (row, list) = of_identifier(lists, entry);
                 if !first || row >= keys.rows {
                     return Err(units.changed());
                 }
                 if common.times(key).is_some() {
                     rows.push(row);
-                    kinds.push(lists[list].kind as u8);
+                    kinds.push(list.kind as u8);
                 }
                 key += 1;
                 Ok(())

@@ -144,13 +144,22 @@ impl Ledger {
     /// # Errors
     /// [`JobError::Resume`] if the ledger there is another run's, or another attempt is at work on it; errors of files.
     pub fn open(plan: &Plan, scratch: &Path, disk: &Arc<dyn Disk>) -> Result<Self, JobError> {
+        let given = plan.resume.as_ref().map_or(Ok(Given::Nothing), Given::of)?;
+        Self::open_with(plan, &given, scratch, disk)
+    }
+
+    /// The same, with what the user gave to seal it, which is read once: a program may print it.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`].
+    pub fn open_with(plan: &Plan, given: &Given, scratch: &Path, disk: &Arc<dyn Disk>) -> Result<Self, JobError> {
         let mut ledger = Self::new(plan.memory, scratch);
         let Some(resume) = &plan.resume else { return Ok(ledger) };
         let path = path(resume, &plan.me);
         let mut head = Head::of(plan);
         let refused = |why: String| JobError::Resume { path: path.clone(), why };
         let damaged = || refused("it is damaged: remove it, and the run begins anew".into());
-        let log = Log::open(disk, &path, KIND, &Given::of(resume)?, |number, record| {
+        let log = Log::open(disk, &path, KIND, given, |number, record| {
             match (number, Record::decode(record).ok_or_else(damaged)?) {
                 (0, Record::Head(theirs)) => {
                     head.same_as(&theirs).map_err(refused)?;

@@ -203,7 +203,7 @@ fn front(
 }
 
 /// The first bytes of a file without the number of its format, before which a space stands if it has one digit.
-fn named(magic: &[u8]) -> &[u8] {
+pub fn named(magic: &[u8]) -> &[u8] {
     let end = magic.iter().position(u8::is_ascii_digit).unwrap_or(magic.len());
     magic[..end].trim_ascii_end()
 }

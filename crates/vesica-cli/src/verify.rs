@@ -3,14 +3,17 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
+/// The text of a file in `folder`.
+fn text(folder: &Path, name: &str) -> Result<String, String> {
+    let path = folder.join(name);
+    std::fs::read_to_string(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))
+}
+
 /// Compares the outputs of the parties `names` and `expected.csv` in `folder` with a join of their tables.
 ///
 /// Returns the number of rows, or in words what is wrong.
 pub fn demo(folder: &Path, names: &[&str]) -> Result<usize, String> {
-    let read = |name: String| {
-        std::fs::read_to_string(folder.join(&name))
-            .map_err(|e| format!("cannot read {}: {e}", folder.join(name).display()))
-    };
+    let read = |name: String| text(folder, &name);
     let read_all =
         |ending: &str| names.iter().map(|name| read(format!("{name}.{ending}"))).collect::<Result<Vec<_>, _>>();
     let (tables, outputs) = (read_all("csv")?, read_all("matched.csv")?);
@@ -43,10 +46,7 @@ pub fn demo(folder: &Path, names: &[&str]) -> Result<usize, String> {
 ///
 /// Returns the number of common rows, or in words what is wrong.
 pub fn ids(folder: &Path, names: &[&str]) -> Result<usize, String> {
-    let read = |name: String| {
-        std::fs::read_to_string(folder.join(&name))
-            .map_err(|e| format!("cannot read {}: {e}", folder.join(name).display()))
-    };
+    let read = |name: String| text(folder, &name);
     let mut of_all = Vec::new();
     for name in names {
         let (table, output) = (read(format!("{name}.csv"))?, read(format!("{name}.ids.csv"))?);
@@ -88,10 +88,7 @@ pub fn ids(folder: &Path, names: &[&str]) -> Result<usize, String> {
 ///
 /// Returns the number of rows of each, or in words what is wrong.
 pub fn any(folder: &Path, names: &[&str]) -> Result<Vec<usize>, String> {
-    let read = |name: String| {
-        std::fs::read_to_string(folder.join(&name))
-            .map_err(|e| format!("cannot read {}: {e}", folder.join(name).display()))
-    };
+    let read = |name: String| text(folder, &name);
     let tables = names.iter().map(|name| read(format!("{name}.csv"))).collect::<Result<Vec<_>, _>>()?;
     let field = |line: &str, at: usize| line.split(',').nth(at).unwrap_or_default().to_lowercase();
     let has = |table: &str, at: usize| -> HashSet<String> {

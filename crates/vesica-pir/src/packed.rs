@@ -119,6 +119,8 @@ impl PackedPir {
                 masks.push((block, self.write(matrix, block, &packed)));
             }
         }
+        // Workers end in any order, and two servers with the same changes make the same patch.
+        masks.sort_by_key(|(block, _)| *block);
         self.prove(workers, matrix, &masks)?;
         Ok(masks)
     }
@@ -324,11 +326,8 @@ impl MatrixPir for PackedPir {
     fn prepare(&self, workers: usize, records: &dyn Records) -> Result<Store, PirError> {
         let mut matrix = laid_out(&self.shape, records, |_| ())?;
         let blocks: Vec<usize> = (0..self.shape.hint_rows()).collect();
-        let mut masks = vec![Vec::new(); blocks.len()];
-        for (block, mask) in self.pack(workers, &mut matrix, &blocks)? {
-            masks[block] = mask;
-        }
-        Ok(Store { matrix, masks: masks.concat(), epoch: self.first_epoch() })
+        let masks = self.pack(workers, &mut matrix, &blocks)?.into_iter().flat_map(|(_, mask)| mask).collect();
+        Ok(Store { matrix, masks, epoch: self.first_epoch() })
     }
 
     /// The epoch, a hash of the records and the columns, and the bytes of each column from the first row on.
@@ -386,10 +385,9 @@ impl MatrixPir for PackedPir {
         patches: &[&[u8]],
     ) -> Result<(), PirError> {
         let wrong = |what: String| PirError::Shape(format!("{what} is not what the table makes of it"));
-        let kept = self.restore(records, beside, patches)?;
-        hint.epoch.expect(&kept.epoch)?;
-        // The table that the masks are of: what differs from it now stands in the patches.
-        let mut matrix = laid_out(&self.shape, records, |_| ())?;
+        let Store { mut matrix, epoch, .. } = self.restore(records, beside, patches)?;
+        hint.epoch.expect(&epoch)?;
+        // Back to the table that the masks are of: what differs from it now stands in the patches. The columns beside it are written anew.
         for (&row, columns) in &hint.differences {
             for (&column, difference) in columns {
                 let mut cell = [0];
@@ -405,16 +403,14 @@ impl MatrixPir for PackedPir {
                 return Err(wrong(format!("the mask of block {block}")));
             }
         }
-        let first = self.shape.columns as usize;
-        let column = |matrix: &Matrix, at: usize| {
-            let mut bytes = vec![0; self.shape.rows()];
-            matrix.read(0, first + at, &mut bytes);
-            bytes
-        };
-        match (0..self.shape.extra_columns()).find(|&at| column(&matrix, at) != column(&kept.matrix, at)) {
-            Some(at) => Err(wrong(format!("column {at} beside the records"))),
-            None => Ok(()),
+        let (first, mut now) = (self.shape.columns as usize, vec![0; self.shape.rows()]);
+        for (at, kept) in beside[HEAD..].chunks_exact(self.shape.rows()).enumerate() {
+            matrix.read(0, first + at, &mut now);
+            if now != kept {
+                return Err(wrong(format!("column {at} beside the records")));
+            }
         }
+        Ok(())
     }
 
     fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
@@ -466,10 +462,7 @@ impl MatrixPir for PackedPir {
             }
         }
         // Behind the differences: those of rows in a block that is prepared anew are void.
-        let mut packed = self.pack(workers, &mut store.matrix, &Vec::from_iter(anew))?;
-        // Workers end in any order, and two servers with the same changes make the same patch.
-        packed.sort_by_key(|(block, _)| *block);
-        for (block, mask) in packed {
+        for (block, mask) in self.pack(workers, &mut store.matrix, &Vec::from_iter(anew))? {
             patch::copied(block, &mut patch);
             patch.extend(&mask);
         }

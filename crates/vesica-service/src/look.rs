@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::offer::{Offer, spelled};
-use crate::retrieve::epoch::{Epoch, date};
+use crate::retrieve::epoch::date;
 use crate::suite::{self, Asking, Kind};
 use crate::{link, prepare, reading, secret};
 use std::fmt::Write;
@@ -85,8 +85,7 @@ pub fn check_client(plan: &AskPlan) -> Result<Checked, Error> {
     plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
     match Offer::load(&plan.cache) {
         Ok(offer) if plan.offer.is_none_or(|pinned| offer.hash() == pinned) => {
-            let cached = offer.kind().suite().cached(&offer, &plan.cache)?;
-            let until = Epoch::load(&offer, &plan.cache).ok().and_then(|epoch| epoch.times()).map(|(_, until)| until);
+            let (cached, until) = offer.kind().suite().cached(&offer, &plan.cache)?;
             match until.filter(|until| World::default().time.wall() >= *until) {
                 None => checked.add("cache", cached),
                 Some(until) => {
@@ -179,7 +178,7 @@ pub fn plan_client(plan: &AskPlan, rows: Option<u64>) -> Result<String, Error> {
         None => {
             writeln!(text, "Nothing is fetched yet: `vesica fetch` copies the store, and says then how large it is.")
         }
-        Some(offer) => writeln!(text, "Fetched: {}.", suite.cached(offer, &plan.cache)?),
+        Some(offer) => writeln!(text, "Fetched: {}.", suite.cached(offer, &plan.cache)?.0),
     };
     text += &suite.forecast_asking(plan, rows);
     let names = [plan.server.name().to_owned(), plan.me.name().to_owned()];

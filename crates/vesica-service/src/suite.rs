@@ -15,6 +15,7 @@ use crate::stock::Stock;
 use crate::tags::Tags;
 use crate::wants::Wants;
 use std::path::Path;
+use std::time::SystemTime;
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, World};
 use vesica_params::lwe;
@@ -56,8 +57,8 @@ pub trait Suite: Sync {
         ctl: &Control,
     ) -> Result<Box<dyn Copied>, Error>;
 
-    /// What a client's cache has, in words.
-    fn cached(&self, offer: &Offer, cache: &Path) -> Result<String, Error>;
+    /// What a client's cache has, in words, and from when on that is not taken any more, if it has an end.
+    fn cached(&self, offer: &Offer, cache: &Path) -> Result<(String, Option<SystemTime>), Error>;
 
     /// What preparing and serving so many rows with values of so many bytes will take, in words.
     fn forecast(&self, plan: &ServePlan, value: Option<u32>, rows: u64, asked: Asking) -> Result<String, Error>;

@@ -17,6 +17,7 @@ use crate::{reveals, rng, values};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 use vesica_job::numbers::{about, count, counted, seconds, size};
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, Event, World, cpu};
@@ -109,10 +110,10 @@ impl Suite for Tags {
         Ok(Box::new(Cache { offer: offer.clone(), store: Store::open(&plan.cache)?, news }))
     }
 
-    fn cached(&self, offer: &Offer, cache: &Path) -> Result<String, Error> {
+    fn cached(&self, offer: &Offer, cache: &Path) -> Result<(String, Option<SystemTime>), Error> {
         let store = Store::open(cache)?;
         let (keys, bytes) = (counted(store.len(), "keys"), size(store.manifest().bytes()));
-        Ok(format!("{keys}, {bytes}, values: {}", list(&offer.values)))
+        Ok((format!("{keys}, {bytes}, values: {}", list(&offer.values)), None))
     }
 
     fn forecast(&self, plan: &ServePlan, value: Option<u32>, rows: u64, asked: Asking) -> Result<String, Error> {

@@ -15,6 +15,7 @@
 //! from the service's secret where there is one, because they open the rows.
 
 use super::changes::{self, Entry};
+use super::desk::Files;
 use super::epoch::{self, Epoch};
 use super::make::{Bodies, Changed, Made, Maker, State, Whole, remove_others};
 use super::{Retrieval, Server, body_bytes, desk, retrieval};
@@ -95,38 +96,12 @@ struct Before {
 
 impl Before {
     fn load(plan: &ServePlan, offer: Offer, epoch: Epoch) -> Result<Self, Error> {
-        let read = |name: String| {
-            let path = plan.store.join(name);
-            std::fs::read(&path).map_err(Error::file("cannot read", &path))
-        };
-        let mut table = read(desk::table_name(epoch.number))?;
-        let copy = read(desk::hint_name(epoch.base))?;
-        let log = if epoch.log > 0 { read(desk::log_name(epoch.number))? } else { Vec::new() };
-        // What follows from damaged files would have sums of its own, or be of no use to anybody.
-        let sums = |bytes: &[u8]| hex(blake3::hash(&epoch::sums(bytes)).as_bytes());
-        let damaged = [
-            (epoch::table_sum(&table) != epoch.table, desk::table_name(epoch.number)),
-            (sums(&copy) != epoch.sums, desk::hint_name(epoch.base)),
-            (epoch.log > 0 && sums(&log) != epoch.log_sums, desk::log_name(epoch.number)),
-        ];
-        if let Some((_, name)) = damaged.into_iter().find(|(is_damaged, _)| *is_damaged) {
-            let why = "its sum is not that of its epoch; run `vesica prepare` without --append and --remove".into();
-            return Err(Error::Damaged { path: plan.store.join(name), why });
-        }
         let scheme = retrieval(&offer, &epoch)?;
-        // The sum was right, so it is as long as it was written.
-        let beside = table.split_off(table.len().saturating_sub(scheme.beside() as usize));
-        Ok(Self {
-            offer,
-            epoch,
-            scheme,
-            table: Arc::new(table),
-            beside,
-            workers: plan.workers,
-            memory: plan.memory,
-            copy,
-            log,
-        })
+        // What follows from damaged files would have sums of its own, or be of no use to anybody.
+        let remedy = "run `vesica prepare` without --append and --remove";
+        let Files { table, beside, copy, log, .. } = Files::read(&plan.store, &epoch, &*scheme, remedy)?;
+        let (table, workers, memory) = (Arc::new(table), plan.workers, plan.memory);
+        Ok(Self { offer, epoch, scheme, table, beside, workers, memory, copy, log })
     }
 
     /// What the server answers from.
@@ -192,9 +167,6 @@ pub fn rows(plan: &ServePlan, offer: &Offer, last: Epoch, bodies: &[u8]) -> Resu
     let differ = before.table.chunks_exact(width).zip(bodies.chunks_exact(width)).zip(0..);
     let changed: Vec<(u64, &[u8])> =
         differ.filter(|((old, new), _)| old != new).map(|((_, new), index)| (index, new)).collect();
-    if before.entries(plan).is_err() {
-        return Ok(None);
-    }
     // What was kept and is damaged is made anew too. A row of the hint that is rounded badly takes another matrix.
     let Ok(mut server) = before.server() else { return Ok(None) };
     let Ok(patch) = server.change(&changed) else { return Ok(None) };

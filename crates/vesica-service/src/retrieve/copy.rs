@@ -48,8 +48,9 @@ pub fn copy(
     std::fs::create_dir_all(&plan.cache).map_err(Error::file("cannot make the folder", &plan.cache))?;
     let lock = copying::lock(&plan.cache)?;
     // A server that could go back would see what a client asks of two tables, one of which it may have made up. A number names one state.
-    match Epoch::load(offer, &plan.cache) {
-        Ok(kept) if kept.number > epoch.number || kept.number == epoch.number && kept != epoch => {
+    let kept = Epoch::load(offer, &plan.cache);
+    match &kept {
+        Ok(kept) if kept.number > epoch.number || kept.number == epoch.number && *kept != epoch => {
             let (found, kept, cache) = (epoch.spelled(), kept.spelled(), plan.cache.clone());
             return Err(Error::Older { server: counter.server(), found, kept, cache });
         }
@@ -87,8 +88,9 @@ pub fn copy(
             plan.cache_size
         )));
     }
+    let is_known = Offer::load(&plan.cache).is_ok_and(|known| known == *offer);
     // It was not asked for, and is an assumption more: said once.
-    if plan.hint.is_none() && offer.kind().signs() && Offer::load(&plan.cache).ok().as_ref() != Some(offer) {
+    if plan.hint.is_none() && offer.kind().signs() && !is_known {
         ctl.note(format!(
             "{} serves {}: what is looked up stays hidden if circular security holds besides ring-LWE. Write service.hint = \"copied\" to refuse \
              services without a hint",
@@ -96,16 +98,16 @@ pub fn copy(
             offer.kind()
         ));
     }
-    let kept = retrieval.client(&mut Copying { plan, offer, epoch: &epoch, counter, world, ctl })?;
+    let copied = retrieval.client(&mut Copying { plan, offer, epoch: &epoch, counter, world, ctl })?;
     // What is on the disk already is not written again: a disk takes as long for that as the rest of a lookup.
-    if Offer::load(&plan.cache).ok().as_ref() != Some(offer) {
+    if !is_known {
         offer.save(&plan.cache)?;
     }
-    if Epoch::load(offer, &plan.cache).ok().as_ref() != Some(&epoch) {
+    if kept.ok().as_ref() != Some(&epoch) {
         vesica_job::rooms::replace(&plan.cache.join(epoch::NAME), &epoch.encode())?;
     }
-    let places = Places::new(offer, &epoch, scheme, kept.filter)?;
-    let (offer, scheme, client, new) = (offer.clone(), retrieval, kept.client, kept.news);
+    let places = Places::new(offer, &epoch, scheme, copied.filter)?;
+    let (offer, scheme, client, new) = (offer.clone(), retrieval, copied.client, copied.news);
     Ok(Box::new(Cache { offer, epoch, scheme, client, places, new, _lock: lock }))
 }
 

@@ -44,14 +44,16 @@ pub struct Files {
     pub sums: [Vec<u8>; 2],
 }
 
+/// What mends damaged files.
+pub const AGAIN: &str = "run `vesica prepare` again";
+
 impl Files {
-    /// Those in `folder`.
+    /// Those in `folder`. `remedy` says what to do where one is damaged.
     ///
     /// # Errors
     /// If one is not there, or is not the one of its sum.
-    pub fn read(folder: &Path, epoch: &Epoch, scheme: &dyn Retrieval) -> Result<Self, Error> {
-        let damaged =
-            |path: PathBuf, why: &str| Error::Damaged { path, why: format!("{why}; run `vesica prepare` again") };
+    pub fn read(folder: &Path, epoch: &Epoch, scheme: &dyn Retrieval, remedy: &str) -> Result<Self, Error> {
+        let damaged = |path: PathBuf, why: &str| Error::Damaged { path, why: format!("{why}; {remedy}") };
         let read = |path: &PathBuf| std::fs::read(path).map_err(Error::file("cannot read", path));
         let mut path = folder.join(table_name(epoch.number));
         let mut table = read(&path)?;
@@ -101,7 +103,7 @@ impl Desk {
         let epoch = Epoch::load(offer, folder)?;
         let shape = |error: vesica_pir::PirError| Error::Setup(error.to_string());
         let scheme = retrieval(offer, &epoch).map_err(shape)?;
-        let Files { table, beside, copy, log, sums } = Files::read(folder, &epoch, &*scheme)?;
+        let Files { table, beside, copy, log, sums } = Files::read(folder, &epoch, &*scheme, AGAIN)?;
         let server = scheme.resume(Arc::new(table), &beside, &log, workers).map_err(shape)?;
         let (folder, name) = (folder.to_owned(), epoch.name());
         Ok(Self { folder, name, epoch, scheme, server, copy, log, sums, workers })

@@ -306,15 +306,21 @@ impl Epoch {
         Ok(epoch)
     }
 
+    /// The hash of the document.
+    fn hash(&self) -> [u8; 32] {
+        blake3::hash(&self.encode()).into()
+    }
+
     /// What questions call the epoch: eight bytes of the document's hash. Whoever makes documents can make two of one name, so nobody compares
     /// epochs by it.
     pub fn name(&self) -> u64 {
-        u64::from_le_bytes(std::array::from_fn(|i| blake3::hash(&self.encode()).as_bytes()[i]))
+        let hash = self.hash();
+        u64::from_le_bytes(std::array::from_fn(|i| hash[i]))
     }
 
     /// The epoch as people call it, with the whole hash of the document, by which two of them compare what they were shown.
     pub fn spelled(&self) -> String {
-        format!("epoch {} ({})", self.number, hex(blake3::hash(&self.encode()).as_bytes()))
+        format!("epoch {} ({})", self.number, hex(&self.hash()))
     }
 
     /// The document in `folder`.

@@ -45,6 +45,7 @@ use epoch::Epoch;
 use places::Place;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 use vesica_job::numbers::count;
 use vesica_job::{Control, World};
 use vesica_pir::{PirError, Shape, Sizes};
@@ -320,9 +321,10 @@ impl Suite for Records {
         copy::copy(self.0, plan, offer, described, counter, world, ctl)
     }
 
-    fn cached(&self, offer: &Offer, cache: &Path) -> Result<String, Error> {
+    fn cached(&self, offer: &Offer, cache: &Path) -> Result<(String, Option<SystemTime>), Error> {
         let epoch = Epoch::load(offer, cache)?;
-        Ok(format!("{}, {} rows; {}", epoch.spelled(), count(epoch.rows), offer.kind()))
+        let words = format!("{}, {} rows; {}", epoch.spelled(), count(epoch.rows), offer.kind());
+        Ok((words, epoch.times().map(|(_, until)| until)))
     }
 
     fn forecast(&self, plan: &ServePlan, value: Option<u32>, rows: u64, asked: Asking) -> Result<String, Error> {

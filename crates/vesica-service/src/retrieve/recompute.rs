@@ -1,7 +1,7 @@
 //! Whether what clients copy is what the table makes of it. A client cannot see that, and a signature does not say it. Whoever has the table can
 //! compute it: hints, masks and the columns that pack answers follow from the records and from public numbers of the epoch.
 
-use super::desk::Files;
+use super::desk::{AGAIN, Files};
 use super::epoch::{Epoch, SKEW, date};
 use super::make::Maker;
 use super::{change, changes, desk, retrieval};
@@ -51,7 +51,7 @@ pub fn audit_store(
         checked.put("signature", words, !early && now < until);
     }
     let scheme = retrieval(&offer, &epoch)?;
-    let files = Files::read(folder, &epoch, &*scheme)?;
+    let files = Files::read(folder, &epoch, &*scheme, AGAIN)?;
     let bytes = files.table.len() + files.beside.len() + files.copy.len() + files.log.len();
     checked.add("files", format!("{} are those of the epoch", size(bytes as u64)));
     // All files have the sums of the epoch: what is wrong now was no accident of the disk.

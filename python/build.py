@@ -4,6 +4,7 @@
     python3 python/build.py            # a wheel as it is published, in target/wheels
     python3 python/build.py --target aarch64-unknown-linux-gnu    # the same for ARM and glibc 2.28, with C compiled by Zig
     python3 python/build.py --test     # a wheel of the checked build, in an empty virtual environment, and every test there
+    python3 python/build.py --prepare  # installs what --test needs, and no more: then `--offline --test` waits for no download
 
 Needs Python 3.10 or later with `venv`, Rust and a C compiler. What else it needs it installs into `target/python`.
 
@@ -25,16 +26,27 @@ ROOT = HERE.parent
 WORK = ROOT / "target" / "python"
 WHEELS = ROOT / "target" / "wheels"
 
+TOOLS = ["maturin>=1.9,<2"]
+TESTS = ["pytest>=8", "pyarrow>=15", "pandas>=2.2", "polars>=1.3", "duckdb>=1.1"]
+TESTS += ["obstore>=0.6", "fsspec", "deltalake>=1", "pyiceberg[sql-sqlite,pyarrow]>=0.9", "moto[server]"]
+# An extra, and large: only the test of clusters has it.
+RAY = ["pytest>=8", "ray[data]>=2.60,<3", "pyarrow>=15"]
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--test", action="store_true", help="test the wheel in an empty virtual environment")
+    parser.add_argument("--prepare", action="store_true", help="install what --test needs, and build nothing")
     parser.add_argument("--release", action="store_true", help="with --test: build with all optimisation")
     parser.add_argument("--offline", action="store_true", help="install nothing: take what a run before this one installed")
     parser.add_argument("--target", help="a target of Rust: a wheel for Linux with glibc 2.28 and later there, not tested")
     args = parser.parse_args()
     if args.test and args.target:
         parser.error("--test runs the wheel, so it takes no --target")
+    if args.prepare:
+        for name, packages in {"tools": TOOLS, "tests": TESTS, "ray": RAY}.items():
+            environment(name, packages)
+        return
     wheel = build(release=args.release or not args.test, offline=args.offline, target=args.target)
     print(wheel.relative_to(ROOT))
     if args.test:
@@ -44,7 +56,7 @@ def main() -> None:
 def build(release: bool, offline: bool, target: str | None) -> Path:
     """The wheel, made by maturin. For another machine Zig compiles the C code, and links against an old glibc."""
     zig = ["ziglang>=0.13"] if target else []
-    tools = environment("tools", [] if offline else ["maturin>=1.9,<2", *zig])
+    tools = environment("tools", [] if offline else [*TOOLS, *zig])
     there = ["--zig", "--compatibility", "manylinux_2_28", "--target", target] if target else []
     for old in WHEELS.glob("vesica-*.whl"):
         old.unlink()
@@ -63,15 +75,12 @@ def test(wheel: Path, offline: bool) -> None:
     # Without any other package, and away from the sources.
     call([bare / "vesica", "--version"], cwd=WORK)
     call([bare / "python", "-c", "import vesica, sys; assert not {'pyarrow', 'pandas', 'polars'} & set(sys.modules)"], cwd=WORK)
-    wanted = ["pytest>=8", "pyarrow>=15", "pandas>=2.2", "polars>=1.3", "duckdb>=1.1"]
-    wanted += ["obstore>=0.6", "fsspec", "deltalake>=1", "pyiceberg[sql-sqlite,pyarrow]>=0.9", "moto[server]"]
-    tests = environment("tests", [] if offline else wanted)
+    tests = environment("tests", [] if offline else TESTS)
     call([tests / "python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", wheel])
     # Away from the sources, so that the package of the wheel is the one that is imported.
     suite = ["-p", "no:cacheprovider", "-c", HERE / "pyproject.toml"]
     call([tests / "pytest", *suite, HERE / "tests"], cwd=WORK)
-    # Ray is an extra, and large: only the test of clusters has it.
-    ray = environment("ray", [] if offline else ["pytest>=8", "ray[data]>=2.60,<3", "pyarrow>=15"])
+    ray = environment("ray", [] if offline else RAY)
     call([ray / "python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", wheel])
     call([ray / "pytest", *suite, HERE / "tests" / "test_ray.py"], cwd=WORK)
 

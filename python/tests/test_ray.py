@@ -174,6 +174,8 @@ class Cut:
             except OSError:
                 here.close()
                 continue
+            for end in (here, there):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.ends += [here, there]
             self.times += 1
             for a, b in ((here, there), (there, here)):

@@ -2,11 +2,12 @@
 //!
 //! Example: `cargo test -p vesica-psi` compiles `digest` without the feature that the workspace's other tests ask for, and with it
 //! `vesica-curve`, `vesica-ot` and all that rests on them, a second time. So the check of the whole repository builds all tests together,
-//! once, and runs tests and simulator from what that made. What is generated and the benchmarks take the command as it is shipped, without
-//! the features that are for tests.
+//! once, and runs tests, simulator and command from what that made. The command and the Python package ask for the same features as the tests
+//! ([`once`]), so they are built of the same libraries.
 
-use crate::machines;
-use std::path::PathBuf;
+use crate::{Chore, machines, output};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// A program or a test.
@@ -39,14 +40,13 @@ fn built(message: &str) -> Option<Built> {
     Some(Built { package, name, is_test: message["profile"]["test"] == true, path })
 }
 
-/// The simulator.
-pub fn simulator() -> Result<PathBuf, String> {
-    const NAME: &str = "vesica-sim";
+/// The program of this name, of a package.
+pub fn program(package: &str, name: &str) -> Result<PathBuf, String> {
     let Some(all) = ALL.get() else {
-        return machines::built(&["build", "--quiet", "--package", NAME], &[]);
+        return machines::built(&["build", "--quiet", "--package", package, "--bin", name], &[]);
     };
-    let program = all.iter().find(|built| built.name == NAME && !built.is_test);
-    program.map(|program| program.path.clone()).ok_or_else(|| format!("cargo built no program {NAME}"))
+    let program = all.iter().find(|built| built.package == package && built.name == name && !built.is_test);
+    program.map(|program| program.path.clone()).ok_or_else(|| format!("cargo built no program {name}"))
 }
 
 /// The tests of a package, as programs.
@@ -55,6 +55,48 @@ pub fn tests(package: &str) -> Result<Vec<PathBuf>, String> {
     let of_package = ALL.get().into_iter().flatten().filter(|built| built.is_test && built.package == package);
     let tests: Vec<PathBuf> = of_package.map(|built| built.path.clone()).collect();
     if tests.is_empty() { Err(format!("cargo built no test of {package}")) } else { Ok(tests) }
+}
+
+/// Fails with every crate of the Python package and the command that would be compiled a second time, for it has other features where tests are
+/// built: one that only a test asks for belongs in the workspace's dependencies too. And with every test that no program has.
+pub fn once(root: &Path) -> Chore {
+    let tree = |which: &[&str]| {
+        let said = output(
+            "cargo",
+            &[&["tree", "--quiet", "--prefix", "none", "--format", "{p} {f}", "--edges"], which].concat(),
+        )?;
+        Ok::<_, String>(said.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect::<BTreeSet<_>>())
+    };
+    let tested = tree(&["normal,build,dev", "--workspace"])?;
+    let shipped = tree(&["normal,build", "--package", "vesica-py"])?;
+    let twice = shipped.difference(&tested).map(|name| format!("{name}: tests have it with other features"));
+    let wrong: Vec<String> = twice.chain(unnamed(root)?).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// The files of tests that the program of their crate's tests, `tests/all.rs`, does not name.
+fn unnamed(root: &Path) -> Result<Vec<String>, String> {
+    let mut unnamed = Vec::new();
+    for all in
+        standing(&root.join("crates"))?.into_iter().map(|folder| folder.join("tests/all.rs")).filter(|all| all.exists())
+    {
+        let text = std::fs::read_to_string(&all).map_err(|e| format!("{}: {e}", all.display()))?;
+        for file in
+            standing(&all.with_file_name(""))?.into_iter().filter(|file| *file != all && file.extension().is_some())
+        {
+            let name = file.file_stem().unwrap_or_default().display();
+            if !text.contains(&format!("\nmod {name};")) {
+                unnamed.push(format!("{}: {} does not name it, so it is not run", file.display(), all.display()));
+            }
+        }
+    }
+    Ok(unnamed)
+}
+
+/// What stands in a folder, in order.
+fn standing(folder: &Path) -> Result<BTreeSet<PathBuf>, String> {
+    let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    Ok(entries.flatten().map(|entry| entry.path()).collect())
 }
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ pub fn test() -> Chore {
     // The other tests of that crate depend on no back end, and take minutes in an emulator.
     let codes = ["--lib", "--package", "vesica-ot", "--", "bch::", "code::", "cot::tests::the_receiver"];
     run("cargo", &[&test[..], &codes].concat(), &env)?;
-    run("cargo", &[&test[..], &["--package", "vesica-psi", "--test", "transcripts"]].concat(), &env)
+    run("cargo", &[&test[..], &["--package", "vesica-psi", "--test", "all", "--", "transcripts::"]].concat(), &env)
 }
 
 /// The tests under qemu, and what is published for ARM, where these can be made; else a sentence.

@@ -1,7 +1,7 @@
 //! What is generated and checked in: the schemas, the references of commands, errors and Python, the protocol
 //! table, the notebook.
 
-use crate::{Chore, errors, headers, machines, output};
+use crate::{Chore, built, errors, headers, output};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -37,9 +37,7 @@ for the rounds and the bytes of the oblivious function. A message from one party
 /// Writes every generated file, or fails with those that are stale.
 pub fn generate(root: &Path, check: bool) -> Chore {
     let mut stale = Vec::new();
-    // As it is shipped: what tests are built with has the protocols that are for tests alone.
-    let program = machines::built(&["build", "--quiet", "--package", "vesica-cli", "--bin", "vesica"], &[])?;
-    let program = program.display().to_string();
+    let program = built::program("vesica-cli", "vesica")?.display().to_string();
     for (name, text) in [
         ("schema/job.schema.json", output(&program, &["schema", "job"])?),
         ("schema/service.schema.json", output(&program, &["schema", "service"])?),

@@ -1,6 +1,6 @@
 //! The parties' shared documents must be the same: each field that differs is named on both sides, with both values.
 
-mod two;
+use crate::two;
 
 use two::Two;
 

@@ -1,6 +1,6 @@
 //! `vesica bench`: a line for every protocol, and refusals.
 
-mod two;
+use crate::two;
 
 use serde_json::Value;
 

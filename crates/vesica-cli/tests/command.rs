@@ -1,6 +1,6 @@
 //! The command itself: help, exit codes, streams, samples, identities, schemas, completions, manual.
 
-mod two;
+use crate::two;
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;

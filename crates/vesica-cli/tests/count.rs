@@ -1,6 +1,6 @@
 //! A job whose result is a count: how many keys are common, and no rows of anybody.
 
-mod two;
+use crate::two;
 
 use serde_json::Value;
 use std::time::{Duration, Instant};

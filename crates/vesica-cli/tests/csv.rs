@@ -1,6 +1,6 @@
 //! CSV as others write it, checked against Python's csv module: keys found, rows kept to the byte.
 
-mod two;
+use crate::two;
 
 use std::process::Command;
 use two::Two;

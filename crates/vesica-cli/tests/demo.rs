@@ -1,6 +1,6 @@
 //! `vesica demo`, from nothing to a checked result.
 
-mod two;
+use crate::two;
 
 use std::collections::BTreeSet;
 use std::fs;

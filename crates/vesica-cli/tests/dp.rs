@@ -1,6 +1,6 @@
 //! Differentially private jobs: noise in the result, said aloud before and after, paid for from a budget, and drawn once.
 
-mod two;
+use crate::two;
 
 use serde_json::Value;
 use std::collections::BTreeSet;

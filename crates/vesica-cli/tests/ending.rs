@@ -2,7 +2,7 @@
 //! and the parties tell each other so. Nobody is left with a wrong file, a wait without end, or an error where the
 //! output is in its place.
 
-mod two;
+use crate::two;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -316,6 +316,7 @@ impl Relay {
             for bob in listener.incoming() {
                 let bob = bob.unwrap();
                 let Ok(alice) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+                [&alice, &bob].into_iter().for_each(|end| end.set_nodelay(true).unwrap());
                 sockets.lock().unwrap().extend([&alice, &bob].map(|socket| socket.try_clone().unwrap()));
                 let traps = std::mem::take(&mut *traps.lock().unwrap());
                 let said = Arc::new(Mutex::new(Vec::new()));

@@ -1,6 +1,6 @@
 //! Parquet, Arrow, compressed CSV and standard input, in and out.
 
-mod two;
+use crate::two;
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};

@@ -1,6 +1,6 @@
 //! Jobs of `rr22` whose result is totals by group: CSV to CSV, for either learner and for both.
 
-mod two;
+use crate::two;
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! `result = "ids"`: every row with an id, that two files join by as two tables join by their keys.
 
-mod two;
+use crate::two;
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;

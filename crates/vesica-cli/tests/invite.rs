@@ -1,6 +1,6 @@
 //! From nothing to a match: `invite`, `accept`, `confirm`, `run`, as two people type them on two machines.
 
-mod two;
+use crate::two;
 
 use nix::sys::termios::{Termios, tcgetattr};
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! Who learns what, and how rows come out: duplicates, empty keys, several key columns, who listens.
 
-mod two;
+use crate::two;
 
 use two::Two;
 

@@ -6,7 +6,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod two;
+use crate::two;
 
 use serde_json::Value;
 use std::fs::File;
@@ -134,8 +134,8 @@ fn units_stay_under_a_hard_limit_too() {
     sampled(5_000_000, 64, &std::env::temp_dir());
 }
 
-/// How many rows and where to: `VESICA_SOAK_ROWS=1000000 VESICA_SOAK_DIR=/data cargo test --release -p vesica-cli --test large
-/// -- --ignored --nocapture soak`. What it took is printed.
+/// How many rows and where to: `VESICA_SOAK_ROWS=1000000 VESICA_SOAK_DIR=/data cargo test --release -p vesica-cli --test all
+/// large::soak -- --ignored --nocapture`. What it took is printed.
 #[test]
 #[ignore = "10^8 rows a side: takes minutes on a fast machine, and 30 GB of disk"]
 fn soak() {

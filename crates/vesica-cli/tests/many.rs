@@ -1,6 +1,6 @@
 //! Three and five parties by `rr22`, each a process: what they find, who is told, and that trouble of one ends or mends all.
 
-mod two;
+use crate::two;
 
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Every protocol, in every mode, from job to output.
 
-mod two;
+use crate::two;
 
 use two::{LONG, Two};
 

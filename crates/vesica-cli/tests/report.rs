@@ -1,6 +1,6 @@
 //! The report: valid by the schema that is checked in, and saying what happened.
 
-mod two;
+use crate::two;
 
 use serde_json::Value;
 use two::Two;

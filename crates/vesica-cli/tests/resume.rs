@@ -1,7 +1,7 @@
 //! Runs that survive: a broken connection, a killed process, both processes killed, at every stage; the output is byte
 //! for byte that of a run that nothing happened to.
 
-mod two;
+use crate::two;
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;

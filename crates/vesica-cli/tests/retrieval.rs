@@ -1,6 +1,6 @@
 //! Services that retrieve rows without learning which: the commands as a user runs them, against the plain table.
 
-mod two;
+use crate::two;
 
 use serde_json::Value;
 use std::path::PathBuf;
@@ -838,7 +838,7 @@ fn records_of_64_kib_come_whole() {
 /// A row of a million is looked up by its key, where both sides are protected: twenty whole commands with a warm cache, and their median. The
 /// aim is a tenth of the 220 ms that APSI takes for its question and answer alone.
 ///
-/// `cargo test --release -p vesica-cli --test retrieval a_key_of_a_million -- --ignored --nocapture`
+/// `cargo test --release -p vesica-cli --test all a_key_of_a_million -- --ignored --nocapture`
 #[test]
 #[ignore = "a table of a million rows, for a release build"]
 #[allow(clippy::print_stderr)]

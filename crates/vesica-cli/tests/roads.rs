@@ -1,6 +1,6 @@
 //! Runs whose parties are behind proxies, as their users see them.
 
-mod two;
+use crate::two;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -53,6 +53,7 @@ fn serve(mut near: TcpStream, asked: &Mutex<Vec<String>>) {
         let _ = near.write_all(b"HTTP/1.1 503 Nobody listens there\r\n\r\n");
         return;
     };
+    [&near, &far].into_iter().for_each(|end| end.set_nodelay(true).unwrap());
     near.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").unwrap();
     let one = |mut from: TcpStream, mut to: TcpStream| {
         let _ = std::io::copy(&mut from, &mut to);

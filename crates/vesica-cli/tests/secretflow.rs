@@ -1,6 +1,6 @@
 //! Two processes started from SecretFlow's configurations, and what else is there for its users.
 
-mod two;
+use crate::two;
 
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;

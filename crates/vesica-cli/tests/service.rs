@@ -1,6 +1,6 @@
 //! One party prepares and serves, others ask: the four commands as a user runs them, against a plain join.
 
-mod two;
+use crate::two;
 
 use std::time::{Duration, Instant};
 use two::house::House;

@@ -1,6 +1,6 @@
 //! Tables of several files, and tables that a program prints.
 
-mod two;
+use crate::two;
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};

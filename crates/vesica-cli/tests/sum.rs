@@ -1,6 +1,6 @@
 //! Jobs of `rr22` whose result is a count, a sum or shares: CSV to report or Parquet, and no rows of anybody.
 
-mod two;
+use crate::two;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;

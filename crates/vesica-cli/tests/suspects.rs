@@ -1,7 +1,7 @@
 //! Traps that other tools are suspected of having fallen into, one test each. (Those that other files hold: m by n rows as a
 //! true product, quoted everything, keys of several columns, file names that a shell would run.)
 
-mod two;
+use crate::two;
 
 use two::Two;
 

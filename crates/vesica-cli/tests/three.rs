@@ -1,6 +1,6 @@
 //! Three parties, each a process: what they find, and that trouble between two of them ends or mends all three.
 
-mod two;
+use crate::two;
 
 use serde_json::Value;
 use std::collections::BTreeSet;

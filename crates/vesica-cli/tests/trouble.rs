@@ -1,7 +1,7 @@
 //! What goes wrong between two parties: every failure ends both sides, with the right exit code and a sentence that
 //! says whose fault it was, and leaves no half file.
 
-mod two;
+use crate::two;
 
 use std::io::Write;
 use std::net::TcpStream;

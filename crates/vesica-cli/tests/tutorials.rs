@@ -1,6 +1,6 @@
 //! The book's tutorials: their commands are typed as they stand, from an empty folder, and print what the pages show.
 
-mod two;
+use crate::two;
 
 use std::path::Path;
 use std::process::Command;

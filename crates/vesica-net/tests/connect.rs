@@ -1,6 +1,6 @@
 //! Who gets in, who does not, and what each is told.
 
-mod common;
+use crate::common;
 
 use common::*;
 use std::io::{Read, Write};

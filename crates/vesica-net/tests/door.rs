@@ -1,6 +1,6 @@
 //! The door of a service: who gets in, how often, and what becomes of those who do not.
 
-mod common;
+use crate::common;
 
 use common::*;
 use std::io::{Read, Write};
@@ -624,7 +624,7 @@ fn a_thousand_clients_idle_and_fifty_at_work() {
     let before = status();
     let door = bob.endpoint().door(clients.collect(), Limits::default(), Arc::new(Quiet)).unwrap();
     let mut crowd = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "the_crowd", "--nocapture"])
+        .args(["--ignored", "--exact", "door::the_crowd", "--nocapture"])
         .env("VESICA_TEST_CROWD", format!("{} {} {}", dir.path().display(), door.address(), bob.pin()))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,7 +1,7 @@
 //! A peer with the right certificate and the wrong manners: each breach is an error that names it, and the peer is told.
 //! Nothing panics, hangs or grows.
 
-mod common;
+use crate::common;
 
 use common::*;
 use std::time::{Duration, Instant};

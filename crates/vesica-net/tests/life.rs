@@ -1,6 +1,6 @@
 //! Busy, silent, stopped, killed, cancelled: a link tells them apart and says which.
 
-mod common;
+use crate::common;
 
 use common::*;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -298,7 +298,7 @@ fn process() -> (Link, Child) {
     });
     let (address, waiting) = listen(here, &Log::new());
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "bob_in_a_process_of_its_own", "--nocapture"])
+        .args(["--exact", "life::bob_in_a_process_of_its_own", "--nocapture"])
         .env("VESICA_NET_TEST_BOB", format!("{}|{}|{address}", dir.path().display(), alice.pin()))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

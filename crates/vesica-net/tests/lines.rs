@@ -1,6 +1,6 @@
 //! Many lines over one connection: whole messages, in order, and no line waits for another.
 
-mod common;
+use crate::common;
 
 use common::*;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vesica_net::{Endpoint, Error, Link, Network, PeerSpec, Proxies, Proxy, Road};
 
-mod common;
+use crate::common;
 
 /// A program that is ended with the test.
 struct Program {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use vesica_net::{Endpoint, Error, Link, PeerSpec, Proxies, Proxy, Road};
 
-mod common;
+use crate::common;
 
 /// A name that no name server has: only the proxy knows whose it is.
 const NAME: &str = "alice.invalid:5300";

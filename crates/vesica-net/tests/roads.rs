@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use vesica_net::{Client, Endpoint, Error, Limits, Link, Network, PeerSpec, Proxies, Road, Trust};
 
-mod common;
+use crate::common;
 
 /// bob's endpoint, which calls alice by this road.
 fn calling(alice: &Person, bob: &Person, address: &str, road: Road) -> Endpoint {
@@ -100,7 +100,7 @@ fn a_command_that_leads_nowhere_is_named_with_its_last_lines() {
         error
     };
     let noisy = "for i in $(seq 1 1000); do echo line $i >&2; done; printf 'no \\033[31mroute\\n' >&2; exit 3";
-    let error = called(command(&["bash", "-c", noisy]), 6000);
+    let error = called(command(&["bash", "-c", noisy]), 2500);
     let words = error.to_string();
     assert!(matches!(error, Error::Absent { .. }), "{words}");
     assert!(
@@ -113,9 +113,9 @@ fn a_command_that_leads_nowhere_is_named_with_its_last_lines() {
 
     // A line without end is cut, and output that is no TLS is not taken for a peer.
     let error =
-        called(command(&["bash", "-c", "head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 1"]), 6000).to_string();
+        called(command(&["bash", "-c", "head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 1"]), 2500).to_string();
     assert!(error.contains(&"x".repeat(200)) && !error.contains(&"x".repeat(201)), "{error}");
-    let error = called(command(&["bash", "-c", "echo hello, this is no peer; sleep 5"]), 6000).to_string();
+    let error = called(command(&["bash", "-c", "echo hello, this is no peer; sleep 5"]), 2500).to_string();
     assert!(error.contains("what answers there is not Vesica, it begins with \"hello, this is n"), "{error}");
     // One that says nothing is given up with the patience.
     let error = called(command(&["sleep", "60"]), 1000).to_string();

@@ -1,7 +1,7 @@
 //! What a party is told depends on its own keys, the intersection and public sizes, and on nothing else of its peer's: neither on
 //! the peer's other keys nor on its randomness, bit by bit.
 
-mod sides;
+use crate::sides;
 
 use sides::{Choose, Side};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
 //! Totals in shares against a plain join and a plain sum, against hostile peers, and what they do not tell.
 
-mod sides;
+use crate::sides;
 
 use sides::{Asks, value};
 use vesica_block::Block;

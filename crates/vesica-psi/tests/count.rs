@@ -1,6 +1,6 @@
 //! The count of common keys against a plain count and against hostile peers, and what it does not tell.
 
-mod sides;
+use crate::sides;
 
 use sides::FRAME;
 use std::collections::BTreeSet;

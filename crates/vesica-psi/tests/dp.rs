@@ -1,7 +1,7 @@
 //! Differentially private intersection: without noise against a plain intersection, with noise against its probabilities, against hostile
 //! peers, and what it does not tell.
 
-mod sides;
+use crate::sides;
 
 use sides::{FRAME, POOL, SESSION};
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! ECDH-PSI against the ideal functionality and against hostile peers.
 
-mod sides;
+use crate::sides;
 
 use vesica_curve::{Curve25519, Dst, FourQ, Group, P256, Points, Ristretto255, Secp256k1, SecretScalar, Sm2};
 use vesica_psi::ideal;

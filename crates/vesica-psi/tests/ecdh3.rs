@@ -1,6 +1,6 @@
 //! ECDH for three parties against a plain join and against hostile peers, and what it does not tell.
 
-mod sides;
+use crate::sides;
 
 use sides::FRAME;
 use vesica_curve::{Blind, Curve25519, FourQ, P256, Ristretto255, Secp256k1, Sm2};

@@ -1,6 +1,6 @@
 //! Totals by group against a plain join that is grouped, against hostile peers, and what they do not tell.
 
-mod sides;
+use crate::sides;
 
 use sides::Asks;
 use std::collections::BTreeMap;

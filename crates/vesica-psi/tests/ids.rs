@@ -1,6 +1,6 @@
 //! Ids against a plain join, against hostile peers, and what is said while they are made.
 
-mod sides;
+use crate::sides;
 
 use sides::SESSION;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! The protocols of three to sixteen parties against a plain join and against hostile peers, and what they do not tell.
 
-mod sides;
+use crate::sides;
 
 use sides::Many;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! Nothing is lost at any size: RR22's low-communication mode elsewhere once lost six items of a thousand (secretflow/psi,
 //! issue 370).
 
-mod job;
+use crate::job;
 
 use job::Job;
 use vesica_ot::Security;

@@ -1,7 +1,7 @@
 //! The bytes on the wire are pinned: with fixed randomness each protocol sends the messages whose hashes stand in
 //! `vectors/own/`, on every instruction set.
 
-mod sides;
+use crate::sides;
 
 use serde_json::{Map, Value, json};
 use sides::Side;
@@ -134,7 +134,7 @@ fn check(name: &str, transcripts: Map<String, Value>) {
     assert!(
         changed.is_empty(),
         "{name}: the bytes on the wire changed, in {changed:?}; if that is meant, say `Wire:` in the commit and run \
-         `{WRITE}=1 cargo test -p vesica-psi --test transcripts` to write vectors/own anew"
+         `{WRITE}=1 cargo test -p vesica-psi --test all transcripts` to write vectors/own anew"
     );
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::retrieve::epoch::Epoch;
-use crate::suite::Kind;
+use crate::suite::{ALL, Kind};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
@@ -23,6 +23,7 @@ pub struct Offer {
     /// The service's name.
     pub id: String,
     /// Its protocol.
+    #[serde(deserialize_with = "registered")]
     pub protocol: ServiceProtocol,
     /// What a retrieval is by, and whom it protects; none if the protocol is no retrieval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,6 +55,13 @@ pub struct Offer {
     /// are not signed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     store: String,
+}
+
+/// The protocol of this name, if the registry has it.
+fn registered<'d, D: serde::Deserializer<'d>>(read: D) -> Result<ServiceProtocol, D::Error> {
+    let name = String::deserialize(read)?;
+    let known = ALL.iter().map(|(kind, _)| kind.protocol).find(|protocol| protocol.name() == name);
+    known.ok_or_else(|| serde::de::Error::custom(format!("unknown protocol \"{name}\"")))
 }
 
 /// What clients must know of a retrieval.

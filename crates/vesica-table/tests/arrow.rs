@@ -1,6 +1,6 @@
 //! Parquet and Arrow IPC: keys as text, rows with their types.
 
-mod kit;
+use crate::kit;
 
 use arrow_array::builder::{Int32Builder, ListBuilder};
 use arrow_array::types::{Int8Type, Int32Type};

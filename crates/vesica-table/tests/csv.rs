@@ -1,6 +1,6 @@
 //! CSV as RFC 4180 and real files have it.
 
-mod kit;
+use crate::kit;
 
 use kit::*;
 use std::fs::File;
@@ -385,7 +385,7 @@ fn standard_input_is_read_twice() {
     for (n, input) in [b"id,v\na,1\nb,2\n".to_vec(), gzip(b"id,v\na,1\nb,2\n")].into_iter().enumerate() {
         let out = dir.path().join(format!("out{n}"));
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "child_reads_standard_input"])
+            .args(["--ignored", "--exact", "csv::child_reads_standard_input"])
             .env("VESICA_TEST_OUT", &out)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

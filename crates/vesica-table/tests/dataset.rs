@@ -1,6 +1,6 @@
 //! Several files that are one table.
 
-mod kit;
+use crate::kit;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use kit::*;

@@ -1,6 +1,6 @@
 //! Outputs appear whole or not at all, and never over the input.
 
-mod kit;
+use crate::kit;
 
 use kit::*;
 use std::fs;
@@ -202,7 +202,7 @@ fn child_writes_to_standard_output() {
 #[test]
 fn standard_output_takes_csv() {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "--nocapture", "child_writes_to_standard_output"])
+        .args(["--ignored", "--exact", "--nocapture", "output::child_writes_to_standard_output"])
         .output()
         .unwrap();
     let text = String::from_utf8(child.stdout).unwrap();
@@ -238,7 +238,7 @@ fn a_full_disk_is_an_error_and_leaves_nothing() {
     let input = file(&dir, "in.csv", format!("id,v\n{text}"));
     // 64 blocks of 512 or 1024 bytes; without the signal, writing beyond is an error like a full disk's.
     let child = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" --ignored --exact child_fills_the_disk"])
+        .args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" --ignored --exact output::child_fills_the_disk"])
         .arg(std::env::current_exe().unwrap())
         .env("VESICA_TEST_IN", &input)
         .output()

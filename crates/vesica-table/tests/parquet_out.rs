@@ -1,6 +1,6 @@
 //! Parquet out: the same bytes whoever writes them, stored as the input is.
 
-mod kit;
+use crate::kit;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::types::Int8Type;

@@ -1,6 +1,6 @@
 //! Parquet files that lie about their sizes are refused, and no others.
 
-mod kit;
+use crate::kit;
 
 use arrow_array::builder::{FixedSizeBinaryBuilder, Int32Builder, ListBuilder, StringBuilder};
 use arrow_array::*;
@@ -640,7 +640,7 @@ fn limited(name: &str) {
     let child = Command::new("sh")
         .args(["-c", "ulimit -d 1048576 && exec \"$0\" --ignored --exact \"$1\""])
         .arg(std::env::current_exe().unwrap())
-        .arg(name)
+        .arg(format!("parquet_sizes::{name}"))
         .output()
         .unwrap();
     let [out, error] = [&child.stdout, &child.stderr].map(|bytes| String::from_utf8_lossy(bytes));

@@ -1,6 +1,6 @@
 //! Outputs of several files: how rows are cut into them, and that the folder appears whole or not at all.
 
-mod kit;
+use crate::kit;
 
 use kit::*;
 use std::collections::BTreeMap;

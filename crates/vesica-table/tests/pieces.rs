@@ -1,6 +1,6 @@
 //! A first pass in pieces gives what it gives in one.
 
-mod kit;
+use crate::kit;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};

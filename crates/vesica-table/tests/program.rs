@@ -1,6 +1,6 @@
 //! A table that a program prints.
 
-mod kit;
+use crate::kit;
 
 use kit::*;
 use std::fs;

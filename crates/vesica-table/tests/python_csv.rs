@@ -1,6 +1,6 @@
 //! Every field of random nasty files, as Python's `csv` module reads it.
 
-mod kit;
+use crate::kit;
 
 use kit::*;
 use std::process::Command;

@@ -182,19 +182,21 @@ mod tests {
     /// Most records are alike but for their last bytes, and some are alike in all.
     #[test]
     fn a_bucket_larger_than_the_memory_comes_in_order_too() {
+        // More stretches than are merged at once where they are small, and blocks of the largest size where they are not.
+        const N: usize = 5_000;
         let dir = std::env::temp_dir();
         let record = |i: u32| {
             let mut record = [if i.is_multiple_of(5) { (i >> 3) as u8 } else { 9 }; 7];
             record[3..].copy_from_slice(&(i.wrapping_mul(2_654_435_761) % 9973).to_be_bytes());
             record
         };
-        let mut records: Vec<[u8; 7]> = (0..20_000).map(record).collect();
+        let mut records: Vec<[u8; 7]> = (0..N as u32).map(record).collect();
         let mut spill = Spill::new(2, 7, 1 << 12, &dir).unwrap();
         records.iter().for_each(|record| spill.push(1, record).unwrap());
         let spilled = spill.finish().unwrap();
         let mut ordered = Ordered::<7>::new(spilled, 0, &dir);
         records.sort_unstable();
-        for most in [1, 100, 7 * 19_999, 7 * 20_000, usize::MAX] {
+        for most in [1, 100, 7 * (N - 1), 7 * N, usize::MAX] {
             ordered.most = most;
             let mut read = Vec::new();
             for bucket in [0, 1, 1] {

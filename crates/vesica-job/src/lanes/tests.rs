@@ -191,6 +191,7 @@ fn cutting(to: u16, after: usize, times: usize) -> (u16, Arc<AtomicUsize>) {
     thread::spawn(move || {
         for (number, here) in listener.incoming().enumerate() {
             let (Ok(here), Ok(there)) = (here, TcpStream::connect((Ipv4Addr::LOCALHOST, to))) else { continue };
+            [&here, &there].into_iter().for_each(|end| end.set_nodelay(true).unwrap());
             for (mut from, mut into, counts) in
                 [(here.try_clone().unwrap(), there.try_clone().unwrap(), true), (there, here, false)]
             {

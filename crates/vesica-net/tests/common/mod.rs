@@ -1,6 +1,5 @@
 //! What the tests of this crate share: parties with certificates, events that are kept, and a peer that speaks the wire
 //! format by hand, so that it can misspeak it.
-#![allow(dead_code)]
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};

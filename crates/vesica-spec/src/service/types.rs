@@ -95,14 +95,14 @@ pub enum ServiceProtocol {
     BgvPir,
     /// Retrieval as by `bfv-pir`, for rows of real numbers between -128 and 128, which come back rounded to seven decimals.
     CkksPir,
-    /// A retrieval for tests, which protects nobody from anything.
-    #[cfg(feature = "null")]
+    /// A retrieval that protects nobody from anything: no document may name it, and only tests of `vesica-service` have its scheme.
+    #[serde(skip_deserializing)]
     #[schemars(skip)]
     Null,
 }
 
 impl ServiceProtocol {
-    /// All of them.
+    /// All that a document may name.
     pub const ALL: &[Self] = &[
         ServiceProtocol::EcdhOprf,
         ServiceProtocol::SimplePir,
@@ -111,8 +111,6 @@ impl ServiceProtocol {
         ServiceProtocol::BfvPir,
         ServiceProtocol::BgvPir,
         ServiceProtocol::CkksPir,
-        #[cfg(feature = "null")]
-        ServiceProtocol::Null,
     ];
 
     /// As it stands in a document.
@@ -125,7 +123,6 @@ impl ServiceProtocol {
             ServiceProtocol::BfvPir => "bfv-pir",
             ServiceProtocol::BgvPir => "bgv-pir",
             ServiceProtocol::CkksPir => "ckks-pir",
-            #[cfg(feature = "null")]
             ServiceProtocol::Null => "null",
         }
     }
@@ -138,7 +135,6 @@ impl ServiceProtocol {
             // What is sealed and looked up by key is a store of tags.
             ServiceProtocol::Download => (by, private) != (By::Key, Private::Both),
             ServiceProtocol::BfvPir | ServiceProtocol::BgvPir => by == By::Index,
-            #[cfg(feature = "null")]
             ServiceProtocol::Null => true,
             // Approximate numbers cannot be sealed.
             ServiceProtocol::CkksPir => (by, private) == (By::Index, Private::Client),

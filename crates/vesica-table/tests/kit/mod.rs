@@ -1,5 +1,3 @@
-#![allow(dead_code)] // each test file uses a part
-
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use vesica_table::{Error, Input, Output, Picks, Table, create, gather, open};

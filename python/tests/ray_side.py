@@ -82,5 +82,6 @@ peer = report.chosen.peers[0]
 begun = peer.answered // peer.unit_capacity
 told = {"matched": report.outcome.matched, "rows": matched, "phases": phases, "stands": stands, "begun": begun}
 told |= {"units": report.chosen.units, "version": peer.version, "page": "<svg" in report.html()}
+told["place"] = str(Path(call["storage"]).parent) in report.to_json()
 print(json.dumps(told), flush=True)
 ray.shutdown()

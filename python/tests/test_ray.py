@@ -217,6 +217,8 @@ def test_two_clusters_with_a_worker_a_door_and_the_drivers_link_lost(place: Path
     assert alice["rows"] == len(sides.expected("alice")) and bob["rows"] is None and bob["matched"] is None
     assert killed[0] >= 1 and killed[1] == 1, "nothing was killed: the tables are too small for this machine"
     assert alice["page"] and bob["page"]
+    # A report is shown to partners, and says nowhere where on this machine anything is.
+    assert not alice["place"] and not bob["place"]
     # What the object store and Ray's files hold says nothing of a key, and the secret is not among it.
     for side in (alice, bob):
         assert side["stands"]["mark"] >= 1 and side["stands"]["secret"] == 0 and side["stands"]["key"] == 0

@@ -27,6 +27,19 @@ def test_who_learns_gets_rows_and_the_other_none(port: int) -> None:
     assert alice.outcome.matched == 2 and alice.outcome.empty == 1 and alice.chosen.peers[0].name == "bob"
 
 
+def test_a_report_as_a_file_has_no_path_of_this_machine(port: int, tmp_path: Path) -> None:
+    alice, bob = jobs(port)
+    place = str(tmp_path / "out.csv")
+    alice["mine"] |= {"output": {"path": place}, "scratch": str(tmp_path)}
+    with ThreadPoolExecutor() as other:
+        there = other.submit(vesica.run, bob, input=B)
+        report = vesica.run(alice, input=A)
+        there.result()
+    assert report.outcome.output.path == place
+    assert str(tmp_path) not in report.to_json()
+    assert vesica.Report.from_json(report.to_json()).outcome.output.path == "out.csv"
+
+
 def test_both_learn_and_line_up(port: int) -> None:
     alice, bob = both(port, A, B, learns=["alice", "bob"])
     assert alice.table.to_arrow()["id"] == bob.table.to_arrow()["id"]

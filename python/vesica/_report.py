@@ -238,8 +238,9 @@ class Report:
         )
 
     def to_json(self) -> str:
-        """The report as the command would write it."""
-        return self._json
+        """The report as the command would write it: partners show it to each other, so of an output whose path starts at the root it has the
+        file's name alone."""
+        return _core.report_file(self._json)
 
     def phases(self) -> list[tuple[str, float]]:
         """Phases with their seconds by the clock, in the order in which they came."""

@@ -10,14 +10,15 @@ pub fn run(args: Check) -> Outcome {
     if args.peer && !matches!(meant, Meant::Job(_)) {
         return Err(Failure::usage("--peer is for jobs; `vesica fetch` meets a service"));
     }
+    let screen = progress::begin(progress::How::Shown);
+    let control = screen.control();
+    interrupt::stops(control)?;
     let checked = match meant {
-        Meant::Job(plan) => {
-            let screen = progress::begin(progress::How::Shown);
-            interrupt::stops(screen.control())?;
-            vesica_job::check(&plan, vesica_job::Io::open(&plan, screen.control())?, screen.control(), args.peer)?
-        }
-        Meant::Server(plan) => vesica_service::check_server(&plan)?,
-        Meant::Client(plan) => vesica_service::check_client(&plan)?,
+        Meant::Job(plan) => vesica_job::check(&plan, vesica_job::Io::open(&plan, control)?, control, args.peer)?,
+        Meant::Server(plan) => vesica_service::check_server(&plan, control)?,
+        Meant::Client(plan) => vesica_service::check_client(&plan, control)?,
     };
+    // Bars do not write over the result.
+    drop(screen);
     output::result(&checked.in_words())
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::Doctor;
-use crate::output;
+use crate::{interrupt, output, progress};
 use vesica_job::Fault;
 use vesica_job::doctor::{self, Patient, Symptom};
 use vesica_spec::service::{plan_ask, plan_serve};
@@ -47,7 +47,10 @@ pub fn run(args: Doctor) -> Outcome {
     };
     patient.listen = args.listen.or(patient.listen);
     patient.connect.extend(args.connect.into_iter().map(|address| (address, RoadPlan::default())));
-    let symptoms = doctor::doctor(&patient);
+    let screen = progress::begin(progress::How::Shown);
+    interrupt::stops(screen.control())?;
+    let symptoms = doctor::doctor(&patient, screen.control())?;
+    drop(screen);
     output::result(&doctor::in_words(&symptoms))?;
     let faults: Vec<Fault> = symptoms.iter().filter_map(Symptom::fault).collect();
     let failed = |words: String| {

@@ -77,14 +77,21 @@ fn what_the_page_says_of_running_again_runs() {
     let output = two.path("alice.out.csv");
     two.alice.text = two.alice.text.replace("\"alice.out.csv\"", &format!("{output:?}"));
     assert!(two.alice.text.contains(output.to_str().unwrap()));
+    // The table lies in a folder that is not the job's, and so does what the run keeps.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let table = elsewhere.path().join("customers.csv");
+    std::fs::copy(two.path("alice.csv"), &table).unwrap();
+    two.alice.change("\"alice.csv\"", &format!("{table:?}"));
+    two.alice.text.push_str(&format!("trace = {:?}\n", elsewhere.path().join("trace.json")));
     two.bob.text.push_str("report = \"bob.json\"\n");
     let data = two.path("alice.json");
     let running = [two.alice.start_with(&["--report", data.to_str().unwrap()]), two.bob.start()];
     running.into_iter().for_each(|one| _ = one.wait(two::LONG).good());
     let here = two.dir.path().to_str().unwrap();
+    assert!(two.read("alice.json").contains("…/customers.csv"));
     for name in ["alice.json", "bob.json"] {
         let report = two.read(name);
-        assert!(!report.contains(here), "{report}");
+        assert!(!report.contains(here) && !report.contains(elsewhere.path().to_str().unwrap()), "{report}");
         let report: Value = serde_json::from_str(&report).unwrap();
         assert_eq!(report["outcome"]["output"]["path"], format!("{}.out.csv", &name[..name.len() - 5]));
     }

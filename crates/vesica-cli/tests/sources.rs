@@ -113,6 +113,43 @@ fn a_program_that_hangs_ends_with_ctrl_c() {
     assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
+/// The key of a run's files, that of the identity, and that which seals a service's secret.
+#[test]
+fn a_program_with_a_key_ends_when_the_command_is_told_to() {
+    let mut two = Two::with("id,x\n1,a\n", "id,y\n2,p\n");
+    let pid = two.path("pid");
+    let key = format!("{{ program = [\"sh\", \"-c\", \"echo $$ > {}; exec sleep 3600\"] }}", pid.display());
+    let ends = |two: &Two, command: &[&str]| {
+        let _ = std::fs::remove_file(&pid);
+        let mut running = two::Running::start(two::vesica().args(command).current_dir(two.dir.path()));
+        while !std::fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n')) {
+            assert!(!running.is_over(), "{command:?}: {}", running.said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let begun = Instant::now();
+        running.signal("TERM");
+        running.wait(LONG).bad(130, &["interrupted"]);
+        assert!(begun.elapsed() < Duration::from_secs(30), "{command:?}");
+        let program = std::fs::read_to_string(&pid).unwrap();
+        assert!(!std::path::Path::new("/proc").join(program.trim()).exists(), "{command:?}: the program runs on");
+    };
+    let job = two.alice.text.clone();
+    two.alice.change("[mine]\n", &format!("[mine]\nresume = \"kept\"\nresume_key = {key}\n"));
+    for command in ["run", "check"] {
+        ends(&two, &[command, two.alice.file().to_str().unwrap()]);
+    }
+    two.alice.text = job;
+    two.alice.change("\"alice.pem\"", &format!("\"alice.cert.pem\", key = {key}"));
+    for command in ["run", "doctor"] {
+        ends(&two, &[command, two.alice.file().to_str().unwrap()]);
+    }
+    let server = "[service]\nid = \"list\"\nprotocol = \"ecdh-oprf\"\ninsecure = true\n[mine]\nname = \"bob\"\nlisten = \"127.0.0.1:0\"\n\
+                  input = { path = \"bob.csv\", keys = [\"id\"] }\nstore = \"store\"\nclients = {}\n";
+    std::fs::write(two.path("server.toml"), format!("{server}secret_key = {key}\n")).unwrap();
+    ends(&two, &["prepare", "server.toml"]);
+    ends(&two, &["check", "server.toml"]);
+}
+
 #[test]
 fn a_run_over_several_files_goes_on_and_one_over_a_program_cannot() {
     let mut two = parted();

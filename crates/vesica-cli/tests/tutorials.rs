@@ -84,6 +84,11 @@ fn three_hospitals_find_their_common_patients() {
 }
 
 #[test]
+fn a_task_of_kuscia_runs() {
+    type_page("howto/kuscia.md");
+}
+
+#[test]
 fn two_files_line_up_for_federated_learning() {
     type_page("howto/federated.md");
 }

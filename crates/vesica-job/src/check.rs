@@ -92,7 +92,7 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
         }
     }
 
-    let mut ledger = Ledger::open(plan, &local.scratch, &local.io.world.disk)?;
+    let mut ledger = Ledger::open(plan, &local.scratch, &local.io.world.disk, ctl)?;
     if plan.resume.is_some() {
         checked.add(
             "resume",

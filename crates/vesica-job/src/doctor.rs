@@ -5,6 +5,7 @@
 use crate::error::JobError;
 use crate::forecast;
 use crate::meet::peers;
+use crate::tell::control::Control;
 use crate::tell::numbers::size;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -106,8 +107,12 @@ impl Default for Patient {
     }
 }
 
-/// Looks at this machine, and at the addresses of `patient`: those are called and listened on for a moment.
-pub fn doctor(patient: &Patient) -> Vec<Symptom> {
+/// Looks at this machine, and at the addresses of `patient`: those are called and listened on for a moment. A program that prints a private key
+/// is ended once `ctl` is cancelled.
+///
+/// # Errors
+/// Being cancelled.
+pub fn doctor(patient: &Patient, ctl: &Control) -> Result<Vec<Symptom>, JobError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let quota = read("/sys/fs/cgroup/cpu.max");
     let mut all = vec![
@@ -121,10 +126,14 @@ pub fn doctor(patient: &Patient) -> Vec<Symptom> {
         scratch(&patient.scratch),
         clock(SystemClock.wall()),
     ];
-    all.extend(patient.identity.as_ref().map(|files| identity(files, SystemClock.wall())));
+    all.extend(patient.identity.as_ref().map(|files| identity(files, SystemClock.wall(), ctl)));
+    ctl.check()?;
     all.extend(patient.listen.as_deref().map(listening));
-    all.extend(patient.connect.iter().map(|address| calling(address, &patient.proxy)));
-    all
+    for address in &patient.connect {
+        ctl.check()?;
+        all.push(calling(address, &patient.proxy));
+    }
+    Ok(all)
 }
 
 /// The findings and what to do about them; where there is nothing to do, that; and what else looks at a job.
@@ -295,9 +304,9 @@ fn clock(now: SystemTime) -> Symptom {
 
 /// The private key and certificate in `files`, by the same look as that of `vesica check` and of a run. The certificate's dates are all that
 /// is known here of a clock that is ahead.
-fn identity(files: &(PathBuf, Option<KeyPlace>), now: SystemTime) -> Symptom {
+fn identity(files: &(PathBuf, Option<KeyPlace>), now: SystemTime, ctl: &Control) -> Symptom {
     let what = "identity";
-    let identity = match peers::identity(files, &|| false) {
+    let identity = match peers::identity(files, &|| ctl.is_cancelled()) {
         Ok(identity) => identity,
         Err(error) => {
             let (found, todo) = apart(error);
@@ -534,17 +543,17 @@ mod tests {
     fn an_identity_is_looked_at_as_a_run_looks_at_it() {
         let dir = tempfile::tempdir().unwrap();
         let (file, _) = Identity::generate("alice").unwrap().write(dir.path()).unwrap();
-        let good = identity(&(file.clone(), None), SystemTime::now());
+        let good = identity(&(file.clone(), None), SystemTime::now(), &Control::new(()));
         assert!(good.advice.is_none() && good.found.starts_with("sha256:") && good.found.contains("valid until"));
 
-        let none = identity(&(dir.path().join("bob.pem"), None), SystemTime::now());
+        let none = identity(&(dir.path().join("bob.pem"), None), SystemTime::now(), &Control::new(()));
         assert!(none.found.contains("bob.pem"), "{}", none.found);
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
-        let open = identity(&(file.clone(), None), SystemTime::now());
+        let open = identity(&(file.clone(), None), SystemTime::now(), &Control::new(()));
         assert!(ill(&open).starts_with("Run `chmod 600 "), "{}", ill(&open));
         std::fs::write(&file, "").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let empty = identity(&(file, None), SystemTime::now());
+        let empty = identity(&(file, None), SystemTime::now(), &Control::new(()));
         assert!(empty.found.contains("no private key in it"), "{}", empty.found);
         assert!([none, open, empty].iter().all(|one| one.fault() == Some(Fault::Config)));
     }
@@ -560,7 +569,7 @@ mod tests {
             let file = dir.path().join(name);
             std::fs::write(&file, key.serialize_pem() + &params.self_signed(&key).unwrap().pem()).unwrap();
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-            identity(&(file, None), SystemTime::now())
+            identity(&(file, None), SystemTime::now(), &Control::new(()))
         };
         let old = certified("old", SystemTime::UNIX_EPOCH + Duration::from_secs(1_012_694_400));
         assert!(old.found.contains("the certificate expired on 2002-02-03"), "{}", old.found);

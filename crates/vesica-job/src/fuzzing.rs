@@ -149,7 +149,7 @@ pub fn ledger(plan: &Plan, front: Option<&[u8]>, records: &[&[u8]], rest: &[u8],
     let path = ledger::path(resume, &plan.me);
     let _ = fs::remove_file(&path);
     if front.is_none() {
-        let given = Given::of(resume).expect("a job without a key");
+        let given = Given::of(resume, &Control::new(())).expect("a job without a key");
         let mut log =
             Log::open(&World::default().disk, &path, ledger::KIND, &given, |_, _| Ok(())).expect("a new ledger");
         records.iter().try_for_each(|record| log.append(record.to_vec())).expect("a ledger takes records");
@@ -157,7 +157,7 @@ pub fn ledger(plan: &Plan, front: Option<&[u8]>, records: &[&[u8]], rest: &[u8],
     let file = fs::File::options().append(true).create(true).open(&path);
     let write = |mut file: fs::File| file.write_all(front.unwrap_or_default()).and_then(|()| file.write_all(rest));
     file.and_then(write).expect("a file in a folder of this program's");
-    let mut ledger = match Ledger::open(plan, scratch, &World::default().disk) {
+    let mut ledger = match Ledger::open(plan, scratch, &World::default().disk, &Control::new(())) {
         Ok(ledger) => ledger,
         Err(error) => return assert!(matches!(error, JobError::Resume { .. }), "{error}"),
     };

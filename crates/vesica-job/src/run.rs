@@ -68,7 +68,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     let mut clock = Clock::start(ctl);
     plan.notes.iter().for_each(|note| ctl.note(note.clone()));
     let local = local::open(plan, io, ctl)?;
-    let mut ledger = Ledger::open(plan, &local.scratch, &local.io.world.disk)?;
+    let mut ledger = Ledger::open(plan, &local.scratch, &local.io.world.disk, ctl)?;
     budget::room(plan, ledger.started().map(|start| &start.salt))?;
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
     let met = side.meet(&mut ledger, &mut clock, ctl);

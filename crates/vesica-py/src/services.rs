@@ -141,10 +141,10 @@ pub fn plan_service(py: Python<'_>, document: String, is_json: bool, rows: Optio
 /// Looks at everything that a service or its client needs.
 #[pyfunction]
 pub fn check_service(py: Python<'_>, document: String, is_json: bool) -> PyResult<Vec<(String, String)>> {
-    work(py, None, None, move |_| {
+    work(py, None, None, move |ctl| {
         let checked = match document::server(&document, is_json) {
-            Ok(spec) => vesica_service::check_server(&plan_serve(&spec)?)?,
-            Err(_) => vesica_service::check_client(&plan_ask(&document::client(&document, is_json, false)?.0)?)?,
+            Ok(spec) => vesica_service::check_server(&plan_serve(&spec)?, ctl)?,
+            Err(_) => vesica_service::check_client(&plan_ask(&document::client(&document, is_json, false)?.0)?, ctl)?,
         };
         Ok(checked.findings.into_iter().map(|finding| (finding.what.to_owned(), finding.found)).collect())
     })

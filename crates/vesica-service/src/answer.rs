@@ -875,7 +875,7 @@ mod tests {
     #[test]
     fn a_client_that_sends_no_keys_is_ended_on_all_its_lines() {
         let (dir, plan) = sealed("one");
-        let opened = prepare::open(&plan).unwrap();
+        let opened = prepare::open(&plan, &Control::new(())).unwrap();
         // A public key is an element of the group.
         let element = opened.offer.public().unwrap();
         let patience = Duration::from_secs(4);
@@ -931,7 +931,7 @@ mod tests {
     fn what_is_answered_in_an_epoch_opens_rows_of_no_other() {
         let (dir, plan) = sealed("one");
         let one = kept(&plan);
-        let opened = prepare::open(&plan).unwrap();
+        let opened = prepare::open(&plan, &Control::new(())).unwrap();
         let offer = opened.offer.clone();
         let answers = &service(dir.path(), opened, 0, PATIENCE);
         let ctl = &Control::new(());

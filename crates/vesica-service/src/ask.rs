@@ -31,7 +31,7 @@ use vesica_types::KeyDigest;
 pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Report, Error> {
     let mut clock = Clock::start(ctl);
     local(plan, &io)?;
-    let endpoint = link::endpoint(plan)?;
+    let endpoint = link::endpoint(plan, ctl)?;
     // The table is read before the server hears of anything: how long that takes depends on rows that the server is not told of.
     let (table, rules) = (&*io.table, expected_rules(plan)?);
     let wants = clock.phase("read", "rows", table.rows(), || Wants::read(plan, table, &rules, ctl))?;

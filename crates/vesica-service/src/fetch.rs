@@ -33,7 +33,7 @@ pub struct Fetched {
 /// Faults of the plan's files; those of connecting; a server with another offer, or one that sends what cannot be.
 pub fn fetch(plan: &AskPlan, world: &World, ctl: &Control) -> Result<Brought, Error> {
     let mut clock = Clock::start(ctl);
-    let endpoint = link::endpoint(plan)?;
+    let endpoint = link::endpoint(plan, ctl)?;
     let link = clock.wait("connect", || link::connect(endpoint, world, ctl))?;
     let fetched = || {
         let mut counter = Counter::open(&*link)?;

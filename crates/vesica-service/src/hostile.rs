@@ -394,7 +394,7 @@ impl House {
     /// A server that lies has the key that signs.
     fn sign(&self, offer: &Offer, epoch: &mut Epoch) {
         if offer.kind().signs() {
-            Signer::of_offer(&self.server, offer).unwrap().sign(epoch, SystemTime::now());
+            Signer::of_offer(&self.server, offer, &Control::new(())).unwrap().sign(epoch, SystemTime::now());
         }
     }
 
@@ -750,12 +750,14 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
         assert!(signature.found.contains(words) && signature.good == (words == "valid until"), "{signature:?}");
         assert!(checked.in_words().contains(&named));
     }
-    let cached = || crate::check_client(&house.plan("alice")).unwrap().findings.pop().unwrap();
+    let cached = || crate::check_client(&house.plan("alice"), &Control::new(())).unwrap().findings.pop().unwrap();
     assert!(cached().good && cached().found.contains(&named));
     let (offer, cache) = (Offer::load(house.store()).unwrap(), house.dir.path().join("alice").join(epoch::NAME));
     let mut over = Epoch::load(&offer, house.store()).unwrap();
     let times = (Duration::from_secs(1), Duration::from_secs(2));
-    over.sign(vesica_params::lwe::PACKED.id, times, |bytes| Signer::of_offer(&house.server, &offer).unwrap().of(bytes));
+    over.sign(vesica_params::lwe::PACKED.id, times, |bytes| {
+        Signer::of_offer(&house.server, &offer, &Control::new(())).unwrap().of(bytes)
+    });
     std::fs::write(cache, over.encode()).unwrap();
     assert!(!cached().good && cached().found.contains("over since 1970"));
     house.stop();
@@ -778,7 +780,9 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     // The same key, for another parameter set.
     let mut of_other_set = Epoch::load(&offer, house.store()).unwrap();
     let (begin, end) = (Duration::from_secs(1), Duration::from_secs(1 << 32));
-    of_other_set.sign("another", (begin, end), |bytes| Signer::of_offer(&house.server, &offer).unwrap().of(bytes));
+    of_other_set.sign("another", (begin, end), |bytes| {
+        Signer::of_offer(&house.server, &offer, &Control::new(())).unwrap().of(bytes)
+    });
     assert!(Epoch::decode(&offer, &of_other_set.encode()).unwrap_err().contains("another parameter set"));
     // Another key than that of the offer, and none: neither the server nor a client takes that.
     let mut epoch = Epoch::load(&offer, house.store()).unwrap();
@@ -794,7 +798,11 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     std::fs::write(house.store().join(epoch::NAME), text).unwrap();
     std::fs::remove_file(&house.server.signer.path).unwrap();
     assert!(
-        Signer::of_offer(&house.server, &offer).err().unwrap().to_string().contains("list.store.signer does not hold")
+        Signer::of_offer(&house.server, &offer, &Control::new(()))
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("list.store.signer does not hold")
     );
     // That is never made unasked: what is there and another key belong to no offer that clients have.
     let prepare = |plan: &ServePlan, rotate| {
@@ -806,7 +814,7 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     assert!(why.contains(lost) && why.contains("--rotate") && !house.server.signer.path.exists(), "{why}");
     std::fs::copy(&twin.signer.path, &house.server.signer.path).unwrap();
     prepare(&house.server, false).unwrap();
-    crate::secret::save(&house.server.signer, &zeroize::Zeroizing::new([9; 32])).unwrap();
+    crate::secret::save(&house.server.signer, &zeroize::Zeroizing::new([9; 32]), &Control::new(())).unwrap();
     assert!(prepare(&house.server, false).unwrap_err().to_string().contains(lost));
     // Whoever has stolen the key signs nothing for the new offer. A file that is damaged is replaced so too.
     std::fs::write(&house.server.signer.path, "damaged").unwrap();
@@ -922,7 +930,7 @@ fn a_store_is_whole_behind_every_write() {
             std::fs::write(signer, &first).unwrap();
             vesica_job::rooms::replace_privately(&next, &second).unwrap();
             let is_new = done + 1 >= steps.len();
-            let opened = crate::prepare::open(&house.server).unwrap();
+            let opened = crate::prepare::open(&house.server, &Control::new(())).unwrap();
             assert_eq!(opened.offer == offer, is_new, "{done}");
             let number = Epoch::load(&opened.offer, &store).unwrap().number;
             assert_eq!(number, if is_new { 2 } else { 1 }, "{done}");
@@ -930,13 +938,13 @@ fn a_store_is_whole_behind_every_write() {
             // The next one is killed when it has written an offer of its own.
             Offer::settle(&store).unwrap();
             old.clone().signed_by(&[1; 32], [2; 16]).save_next(&store).unwrap();
-            let settled = crate::prepare::open(&house.server).unwrap().offer;
+            let settled = crate::prepare::open(&house.server, &Control::new(())).unwrap().offer;
             assert!(settled == opened.offer, "{done}");
             let again = prepare(false).unwrap();
             assert!(again.offer == opened.offer && !again.offer_changed && !next.exists(), "{done}");
             let number = Epoch::load(&again.offer, &store).unwrap().number;
             assert!(number > 1 && !store.join("offer.json.next").exists(), "{done}");
-            crate::prepare::open(&house.server).unwrap();
+            crate::prepare::open(&house.server, &Control::new(())).unwrap();
         }
     }
 }
@@ -964,7 +972,7 @@ fn masks_and_hints_that_lie_are_found_by_who_has_the_table() {
                 why.contains("is not what the table makes of it") && why.contains("its maker wrote it so"),
                 "{why}"
             );
-            crate::prepare::open(&house.server).unwrap();
+            crate::prepare::open(&house.server, &Control::new(())).unwrap();
             // Nor is it as long as the epoch says, or a seed for a group of keys that cannot be.
             spoil_masks(&house, |copy| copy[26] ^= 0x02);
             if by == By::Key {
@@ -1285,7 +1293,7 @@ fn a_scheme_is_one_file_and_one_line() {
             let told: Vec<&str> =
                 if private == Private::Both { vec!["looked up"] } else { vec!["looked up", "all rows"] };
             assert!(told.iter().all(|told| plan.contains(told)), "{plan}");
-            assert!(crate::check_server(&house.server).is_ok());
+            assert!(crate::check_server(&house.server, &Control::new(())).is_ok());
             house.serve();
             let keys = house.keys();
             let ended = house.ask("alice", &keys);

@@ -4,7 +4,7 @@ use crate::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 use vesica_job::rooms::{Authorities, Listening, identity, road};
-use vesica_job::{Control, Fault, World};
+use vesica_job::{Control, Fault, JobError, World};
 use vesica_net::{Endpoint, PeerLink, PeerSpec, Security};
 use vesica_spec::KeyPlace;
 use vesica_spec::service::AskPlan;
@@ -20,23 +20,24 @@ pub const WINDOW: u32 = 4 << 20;
 /// The most bytes that a side takes before it has asked for them: what a client sends ahead on its lanes.
 pub const UNASKED: usize = 8 << 20;
 
-/// How connections are secured, by the files of a plan. A program that prints the private key is ended once `stop` says so.
+/// How connections are secured, by the files of a plan. A program that prints the private key is ended once `ctl` is cancelled.
 ///
 /// # Errors
-/// If the private key or the certificate cannot be read.
-pub fn security(files: Option<&(PathBuf, Option<KeyPlace>)>, stop: &dyn Fn() -> bool) -> Result<Security, Error> {
-    Ok(match files {
-        None => Security::Insecure,
-        Some(files) => Security::Tls { identity: identity(files, stop)? },
-    })
+/// If the private key or the certificate cannot be read; being cancelled meanwhile.
+pub fn security(files: Option<&(PathBuf, Option<KeyPlace>)>, ctl: &Control) -> Result<Security, Error> {
+    let Some(files) = files else { return Ok(Security::Insecure) };
+    let identity = identity(files, &|| ctl.is_cancelled());
+    // A program that was ended because this was cancelled is no fault of the document.
+    ctl.check().map_err(JobError::from)?;
+    Ok(Security::Tls { identity: identity? })
 }
 
 /// The client's endpoint. Nobody is contacted.
 ///
 /// # Errors
 /// Certificates that cannot be read; what is wrong with the endpoint.
-pub fn endpoint(plan: &AskPlan) -> Result<Endpoint, Error> {
-    let mut endpoint = Endpoint::new(plan.me.clone(), name(&plan.id), security(plan.identity.as_ref(), &|| false)?);
+pub fn endpoint(plan: &AskPlan, ctl: &Control) -> Result<Endpoint, Error> {
+    let mut endpoint = Endpoint::new(plan.me.clone(), name(&plan.id), security(plan.identity.as_ref(), ctl)?);
     endpoint.patience = plan.patience;
     (endpoint.window, endpoint.unasked) = (WINDOW, Some(UNASKED));
     endpoint.peers.push(PeerSpec {

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use vesica_job::numbers::{counted, size};
 use vesica_job::report::revealed;
 use vesica_job::rooms::probe;
-use vesica_job::{Checked, World};
+use vesica_job::{Checked, Control, World};
 use vesica_net::{Endpoint, Security};
 use vesica_spec::service::{AskPlan, Private, ServePlan};
 
@@ -17,10 +17,10 @@ use vesica_spec::service::{AskPlan, Private, ServePlan};
 ///
 /// # Errors
 /// The first thing that would end them.
-pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
+pub fn check_server(plan: &ServePlan, ctl: &Control) -> Result<Checked, Error> {
     let mut checked = Checked::default();
     checked.add("service", format!("\"{}\" of {}", plan.service.id, plan.me));
-    let security = link::security(plan.identity.as_ref(), &|| false)?;
+    let security = link::security(plan.identity.as_ref(), ctl)?;
     checked.add("identity", identity(&security));
     if let Some(input) = &plan.input {
         drop(vesica_table::open(input)?.texts(&plan.keys, &plan.service.values, 1)?);
@@ -28,17 +28,17 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
         checked.add("input", format!("{}: keys {keys}, values {values}", input.origin.name().display()));
     }
     plan.seed.as_deref().map_or(Ok(()), |path| secret::raw(path, &plan.store).map(drop))?;
-    secret::given(&plan.secret)?;
+    secret::given(&plan.secret, ctl)?;
     if plan.secret.path.exists() {
         secret::check_mode(&plan.secret.path)?;
-        secret::load(&plan.secret)?;
+        secret::load(&plan.secret, ctl)?;
         checked.add("secret", format!("{} opens", plan.secret.path.display()));
     } else {
         checked.add("secret", format!("{} is made by `vesica prepare`", plan.secret.path.display()));
     }
     let suite = prepare::kind(plan).suite();
     if plan.store.join(suite.document()).exists() {
-        let opened = prepare::open(plan)?;
+        let opened = prepare::open(plan, ctl)?;
         let (stock, what) = (&opened.stock, suite.counts());
         let parts = counted(stock.parts(), "parts");
         checked
@@ -69,11 +69,11 @@ pub fn check_server(plan: &ServePlan) -> Result<Checked, Error> {
 ///
 /// # Errors
 /// The first thing that would end them.
-pub fn check_client(plan: &AskPlan) -> Result<Checked, Error> {
+pub fn check_client(plan: &AskPlan, ctl: &Control) -> Result<Checked, Error> {
     let mut checked = Checked::default();
     let (road, resolves) = vesica_job::rooms::tried(&plan.server, &plan.address, (&plan.proxy, &plan.road), false)?;
     checked.put("service", format!("\"{}\" of {}, at {}{road}", plan.id, plan.server, plan.address), resolves);
-    let endpoint = link::endpoint(plan)?;
+    let endpoint = link::endpoint(plan, ctl)?;
     checked.add("identity", identity(&endpoint.security));
     if plan.input.is_some() || plan.output.is_some() {
         let io = crate::output::files(plan)?;

@@ -118,24 +118,32 @@ impl<'a> Keyed<'a> {
     ///
     /// # Errors
     /// Those of the files, and of a seed that is no key.
-    pub fn take(plan: &'a ServePlan, rotate: bool, before: Option<&Offer>, world: &World) -> Result<Self, Error> {
+    pub fn take(
+        plan: &'a ServePlan,
+        rotate: bool,
+        before: Option<&Offer>,
+        world: &World,
+        ctl: &Control,
+    ) -> Result<Self, Error> {
         if let Some(folder) = plan.secret.path.parent() {
             std::fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
         }
         let _locked = secret::lock(&plan.secret)?;
         let public = before.and_then(|offer| offer.public().ok());
-        secret::settle(&plan.secret, |seed| match &public {
+        let is_stores = |seed| match &public {
             Some(public) => Ok(secret::Root::new(&plan.service, seed).function()?.public() == public),
             None => Ok(false),
-        })?;
+        };
+        secret::settle(&plan.secret, is_stores, ctl)?;
         let known = match rotate {
             true => None,
-            false => secret::load(&plan.secret)?,
+            false => secret::load(&plan.secret, ctl)?,
         };
         let given = plan.seed.as_deref().map(|path| secret::raw(path, &plan.store)).transpose()?;
         let is_new = known.is_none() || given.as_ref().is_some_and(|given| known.as_ref() != Some(given));
         let seed = given.or(known).map_or_else(|| world.chance.seed(), Ok)?;
-        let sealed = if is_new { secret::save_next(&plan.secret, &seed)? } else { secret::is_sealed(&plan.secret)? };
+        let sealed =
+            if is_new { secret::save_next(&plan.secret, &seed, ctl)? } else { secret::is_sealed(&plan.secret)? };
         Ok(Self { root: secret::Root::new(&plan.service, seed), sealed, is_new, plan, _locked })
     }
 
@@ -189,7 +197,7 @@ pub fn table(plan: &ServePlan) -> Result<&Input, Error> {
 ///
 /// # Errors
 /// If they are not there, or do not belong together.
-pub fn open(plan: &ServePlan) -> Result<Opened, Error> {
+pub fn open(plan: &ServePlan, ctl: &Control) -> Result<Opened, Error> {
     let offer = Offer::load(&plan.store)?;
     agrees(plan, &offer)?;
     let stock = offer.kind().suite().open(plan, &offer)?;
@@ -197,7 +205,7 @@ pub fn open(plan: &ServePlan) -> Result<Opened, Error> {
     if public.is_empty() {
         return Ok(Opened { offer, stock, root: None });
     }
-    let root = secret::root(plan, &public)?;
+    let root = secret::root(plan, &public, ctl)?;
     // The key may stand under another name: see `secret::root`.
     if plan.secret.path.exists() {
         secret::check_mode(&plan.secret.path)?;
@@ -271,7 +279,10 @@ clients = {{}}
     fn asked(plan: &ServePlan, stock: &Stock, digest: [u8; 32]) -> [u8; 32] {
         let public = Offer::load(&plan.store).unwrap().public().unwrap();
         let mut outputs = Vec::new();
-        stock.function(&secret::root(plan, &public).unwrap()).unwrap().eval(&[KeyDigest(digest)], &mut outputs);
+        stock
+            .function(&secret::root(plan, &public, &Control::new(())).unwrap())
+            .unwrap()
+            .eval(&[KeyDigest(digest)], &mut outputs);
         outputs[0].0
     }
 
@@ -308,7 +319,7 @@ clients = {{}}
         let outputs = ["one", "other"].map(|folder| {
             let dir = tempfile::tempdir().unwrap();
             let secret = dir.path().join("here.store.secret");
-            secret::save(&Place { path: secret, key: None }, &secret::Seed::new([7; 32])).unwrap();
+            secret::save(&Place { path: secret, key: None }, &secret::Seed::new([7; 32]), &Control::new(())).unwrap();
             std::fs::write(dir.path().join("list.csv"), format!("name\n{folder}\n")).unwrap();
             let mine = "input = { path = \"FOLDER/list.csv\", keys = [] }";
             let plan = plan(dir.path(), "here", ["protocol = \"download\"\nby = \"index\"", mine]);
@@ -345,7 +356,7 @@ clients = {{}}
         let plan = plan(dir.path(), "here", ["protocol = \"ecdh-oprf\"\ncurve = \"ristretto255\"", mine]);
         let ctl = Control::new(());
         let offer = prepare(&plan, &Change::default(), &World::default(), &ctl).unwrap().offer;
-        let seed = secret::load(&plan.secret).unwrap().unwrap();
+        let seed = secret::load(&plan.secret, &Control::new(())).unwrap().unwrap();
         let curve = plan.service.curve;
         let before =
             vesica_suite::function::server(curve, false, &vesica_types::Secret::new(*seed), b"vesica").unwrap();

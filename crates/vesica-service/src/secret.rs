@@ -11,6 +11,7 @@ use crate::error::Error;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use vesica_job::Control;
 use vesica_job::rooms::key::{Front, Given, Opener, Sealer, magic};
 use vesica_job::rooms::replace_privately;
 use vesica_job::rooms::{fill, random};
@@ -102,20 +103,20 @@ pub fn raw(path: &Path, store: &Path) -> Result<Seed, Error> {
     Ok(Zeroizing::new(*hasher.update(&bytes).update(store.as_os_str().as_encoded_bytes()).finalize().as_bytes()))
 }
 
-/// What seals the file: a key file, a passphrase, or nothing.
+/// What seals the file: a key file, a passphrase, or nothing. A program that prints the key is ended once `ctl` is cancelled, here and below.
 ///
 /// # Errors
 /// Those of [`Given::from`].
-pub fn given(place: &Place) -> Result<Given, Error> {
-    Ok(Given::from(place.key.as_ref(), "mine.secret_key", PASSPHRASE)?)
+pub fn given(place: &Place, ctl: &Control) -> Result<Given, Error> {
+    Ok(Given::from(place.key.as_ref(), "mine.secret_key", PASSPHRASE, ctl)?)
 }
 
 /// Writes the seed. Returns whether it is sealed by anything that is secret.
 ///
 /// # Errors
 /// Those of writing, and of reading what seals it.
-pub fn save(place: &Place, seed: &Seed) -> Result<bool, Error> {
-    let given = given(place)?;
+pub fn save(place: &Place, seed: &Seed, ctl: &Control) -> Result<bool, Error> {
+    let given = given(place, ctl)?;
     let front = Front { magic: magic(KIND, given.is_secret()), random: random()? };
     let (mut sealer, drawn) = Sealer::new(&given.secret(&front.random), &front.magic, WHAT, 0)?;
     let mut piece = seed.to_vec();
@@ -128,7 +129,7 @@ pub fn save(place: &Place, seed: &Seed) -> Result<bool, Error> {
 ///
 /// # Errors
 /// If it cannot be read, is damaged, or takes another key or passphrase.
-pub fn load(place: &Place) -> Result<Option<Seed>, Error> {
+pub fn load(place: &Place, ctl: &Control) -> Result<Option<Seed>, Error> {
     let path = &place.path;
     let bytes = match fs::read(path) {
         Ok(bytes) => Zeroizing::new(bytes),
@@ -138,7 +139,7 @@ pub fn load(place: &Place) -> Result<Option<Seed>, Error> {
     let damaged = |why: &str| Error::Damaged { path: path.clone(), why: why.into() };
     let bytes: &[u8; BYTES] = bytes.as_slice().try_into().map_err(|_| damaged("it does not have 128 bytes"))?;
     let front = Front::from_bytes(bytes.first_chunk().expect("it has a front"));
-    let given = given(place)?;
+    let given = given(place, ctl)?;
     if front.magic != magic(KIND, given.is_secret()) {
         let why = match front.magic == magic(KIND, !given.is_secret()) {
             false => "it is no file of a secret".to_owned(),
@@ -196,9 +197,9 @@ pub fn lock(place: &Place) -> Result<fs::File, Error> {
 ///
 /// # Errors
 /// Those of reading and renaming.
-pub fn settle(place: &Place, is_stores: impl FnOnce(Seed) -> Result<bool, Error>) -> Result<(), Error> {
+pub fn settle(place: &Place, is_stores: impl FnOnce(Seed) -> Result<bool, Error>, ctl: &Control) -> Result<(), Error> {
     let last = next(place);
-    match load(&last)?.map(is_stores).transpose()? {
+    match load(&last, ctl)?.map(is_stores).transpose()? {
         None => Ok(()),
         Some(true) => become_current(place),
         Some(false) => fs::remove_file(&last.path).map_err(Error::file("cannot remove", &last.path)),
@@ -209,8 +210,8 @@ pub fn settle(place: &Place, is_stores: impl FnOnce(Seed) -> Result<bool, Error>
 ///
 /// # Errors
 /// As [`save`].
-pub fn save_next(place: &Place, seed: &Seed) -> Result<bool, Error> {
-    save(&next(place), seed)
+pub fn save_next(place: &Place, seed: &Seed, ctl: &Control) -> Result<bool, Error> {
+    save(&next(place), seed, ctl)
 }
 
 /// The key that was saved last becomes the store's.
@@ -235,9 +236,9 @@ pub fn is_sealed(place: &Place) -> Result<bool, Error> {
 ///
 /// # Errors
 /// As [`load`]; if no key is that of the store.
-pub fn root(plan: &ServePlan, public: &[u8]) -> Result<Root, Error> {
+pub fn root(plan: &ServePlan, public: &[u8], ctl: &Control) -> Result<Root, Error> {
     for place in [plan.secret.clone(), next(&plan.secret)] {
-        let Some(seed) = load(&place)? else { continue };
+        let Some(seed) = load(&place, ctl)? else { continue };
         let root = Root::new(&plan.service, seed);
         if root.function()?.public() == public {
             return Ok(root);
@@ -280,11 +281,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         replace_privately(&dir.path().join("k"), &[7; 32]).unwrap();
         replace_privately(&dir.path().join("other"), &[8; 32]).unwrap();
-        assert!(load(&place(dir.path(), None)).unwrap().is_none());
+        assert!(load(&place(dir.path(), None), &Control::new(())).unwrap().is_none());
         let seed = fresh().unwrap();
-        assert!(save(&place(dir.path(), Some("k")), &seed).unwrap());
+        assert!(save(&place(dir.path(), Some("k")), &seed, &Control::new(())).unwrap());
         check_mode(&dir.path().join("a.secret")).unwrap();
-        assert!(*load(&place(dir.path(), Some("k"))).unwrap().unwrap() == *seed);
+        assert!(*load(&place(dir.path(), Some("k")), &Control::new(())).unwrap().unwrap() == *seed);
         // The same bytes, from a program.
         let by = |words: &[&str]| {
             KeyPlace::By(KeyProgram {
@@ -292,22 +293,31 @@ mod tests {
                 folder: dir.path().into(),
             })
         };
-        let printed = |words: &[&str]| load(&Place { key: Some(by(words)), ..place(dir.path(), None) });
+        let printed =
+            |words: &[&str]| load(&Place { key: Some(by(words)), ..place(dir.path(), None) }, &Control::new(()));
         assert!(*printed(&["cat", "k"]).unwrap().unwrap() == *seed);
         let error = printed(&["sh", "-c", "echo 'the vault is shut' >&2; exit 3"]).unwrap_err().to_string();
         let words = "mine.secret_key: the program \"sh\" failed with exit code 3 and said: the vault is shut";
         assert!(error.starts_with(words), "{error}");
         let error = printed(&["echo", "short"]).unwrap_err().to_string();
         assert!(error.contains("the program \"echo\" prints 6 bytes, which are too few for a key"), "{error}");
-        assert!(load(&place(dir.path(), Some("other"))).unwrap_err().to_string().contains("does not open"));
-        assert!(load(&place(dir.path(), None)).unwrap_err().to_string().contains("it is sealed"));
+        assert!(
+            load(&place(dir.path(), Some("other")), &Control::new(()))
+                .unwrap_err()
+                .to_string()
+                .contains("does not open")
+        );
+        assert!(load(&place(dir.path(), None), &Control::new(())).unwrap_err().to_string().contains("it is sealed"));
         let bytes = fs::read(dir.path().join("a.secret")).unwrap();
         assert!(!bytes.windows(32).any(|window| window == &seed[..]));
         // Neither the key nor what it seals is taken from a file that others may read.
         for name in ["k", "a.secret"] {
             let path = dir.path().join(name);
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-            let refused = load(&place(dir.path(), Some("k"))).and_then(|_| check_mode(&path)).unwrap_err().to_string();
+            let refused = load(&place(dir.path(), Some("k")), &Control::new(()))
+                .and_then(|_| check_mode(&path))
+                .unwrap_err()
+                .to_string();
             let remedy = format!(
                 "(mode 0644){}; run `chmod 600 {}`",
                 if name == "k" { "" } else { ", and with it guess at every key" },
@@ -322,16 +332,16 @@ mod tests {
     fn every_flipped_or_missing_byte_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let place = place(dir.path(), None);
-        assert!(!save(&place, &fresh().unwrap()).unwrap());
+        assert!(!save(&place, &fresh().unwrap(), &Control::new(())).unwrap());
         let bytes = fs::read(&place.path).unwrap();
-        assert!(load(&place).unwrap().is_some());
+        assert!(load(&place, &Control::new(())).unwrap().is_some());
         for at in 0..bytes.len() {
             let mut bad = bytes.clone();
             bad[at] ^= 1;
             fs::write(&place.path, bad).unwrap();
-            assert!(load(&place).is_err(), "{at}");
+            assert!(load(&place, &Control::new(())).is_err(), "{at}");
             fs::write(&place.path, &bytes[..at]).unwrap();
-            assert!(load(&place).is_err(), "{at}");
+            assert!(load(&place, &Control::new(())).is_err(), "{at}");
         }
     }
 }

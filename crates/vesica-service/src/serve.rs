@@ -60,7 +60,7 @@ pub fn serve(
             "mine.clients names nobody, so nobody is answered; the file may be changed while the service runs".into(),
         );
     }
-    let opened = prepare::open(plan)?;
+    let opened = prepare::open(plan, ctl)?;
     prepare::in_time(&opened, world)?;
     let metrics = Metrics::open(plan.metrics.as_deref())?;
     let budget = Budget::open(&plan.budget, &opened.offer.public().map_err(Error::Setup)?, world)?;
@@ -70,7 +70,7 @@ pub fn serve(
     answers.set_guests(&plan.guests);
     // Before the files are read: a change in between is then seen as one.
     let mut known = Known::of(plan);
-    let security = link::security(plan.identity.as_ref(), &|| ctl.is_cancelled());
+    let security = link::security(plan.identity.as_ref(), ctl);
     ctl.check()?;
     let security = security?;
     known.shown = match &security {

@@ -12,7 +12,7 @@ use ring::signature::{Ed25519KeyPair, KeyPair};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
-use vesica_job::World;
+use vesica_job::{Control, World};
 use vesica_params::lwe;
 use vesica_spec::service::ServePlan;
 
@@ -33,14 +33,20 @@ impl Signer {
     /// # Errors
     /// Those of the file with the key; if other users may read it, it is the file of another key or stands in the store; if the offer before is
     /// signed by another key, and that is not to be rotated.
-    pub fn take(plan: &ServePlan, rotate: bool, before: Option<&Offer>, world: &World) -> Result<Self, Error> {
-        let _locked = Some(Self::lock(plan, before)?);
+    pub fn take(
+        plan: &ServePlan,
+        rotate: bool,
+        before: Option<&Offer>,
+        world: &World,
+        ctl: &Control,
+    ) -> Result<Self, Error> {
+        let _locked = Some(Self::lock(plan, before, ctl)?);
         let known = match rotate {
             true => {
-                Self::is_no_others(plan, before)?;
+                Self::is_no_others(plan, before, ctl)?;
                 None
             }
-            false => Self::load(plan)?,
+            false => Self::load(plan, ctl)?,
         };
         match (known, before.and_then(Offer::signer).filter(|_| !rotate)) {
             (Some(signer), wanted) if wanted.as_deref().is_none_or(|key| key == signer.public()) => {
@@ -49,7 +55,7 @@ impl Signer {
             (None, None) => {
                 let seed = world.chance.seed()?;
                 // On the disk before anybody hears of it.
-                secret::save_next(&plan.signer, &seed)?;
+                secret::save_next(&plan.signer, &seed, ctl)?;
                 Ok(Self { _locked, is_new: true, ..Self::new(&seed, plan.valid_for) })
             }
             _ => Err(lost(plan)),
@@ -60,15 +66,15 @@ impl Signer {
     ///
     /// # Errors
     /// As [`Signer::take`]; if the file is not there, or holds another key.
-    pub fn of_offer(plan: &ServePlan, offer: &Offer) -> Result<Self, Error> {
-        let _locked = Some(Self::lock(plan, Some(offer))?);
-        let signer = Self::load(plan)?.filter(|signer| offer.signer().as_deref() == Some(signer.public()));
+    pub fn of_offer(plan: &ServePlan, offer: &Offer, ctl: &Control) -> Result<Self, Error> {
+        let _locked = Some(Self::lock(plan, Some(offer), ctl)?);
+        let signer = Self::load(plan, ctl)?.filter(|signer| offer.signer().as_deref() == Some(signer.public()));
         Ok(Self { _locked, ..signer.ok_or_else(|| lost(plan))? })
     }
 
     /// Fails if the file holds the key of another store, which a new one would take from it. A key that cannot be read is nobody's.
-    fn is_no_others(plan: &ServePlan, before: Option<&Offer>) -> Result<(), Error> {
-        let known = Self::load(plan).ok().flatten();
+    fn is_no_others(plan: &ServePlan, before: Option<&Offer>, ctl: &Control) -> Result<(), Error> {
+        let known = Self::load(plan, ctl).ok().flatten();
         match (known, before.and_then(Offer::signer)) {
             (Some(known), Some(own)) if known.public() != own => Err(Error::Setup(format!(
                 "mine.signer: {} holds the key of another store, which could sign no more if it were replaced; name a file of its own",
@@ -87,17 +93,18 @@ impl Signer {
     }
 
     /// Keeps others from making or changing the key meanwhile, and ends what an earlier `vesica prepare` was killed in.
-    fn lock(plan: &ServePlan, offer: Option<&Offer>) -> Result<File, Error> {
+    fn lock(plan: &ServePlan, offer: Option<&Offer>, ctl: &Control) -> Result<File, Error> {
         apart(plan)?;
         let locked = secret::lock(&plan.signer)?;
-        secret::settle(&plan.signer, |seed| {
+        let is_stores = |seed: Seed| {
             Ok(offer.and_then(Offer::signer).as_deref() == Some(Self::new(&seed, plan.valid_for).public()))
-        })?;
+        };
+        secret::settle(&plan.signer, is_stores, ctl)?;
         Ok(locked)
     }
 
-    fn load(plan: &ServePlan) -> Result<Option<Self>, Error> {
-        secret::load(&plan.signer)?.map(|seed| Self::checked(plan, &seed)).transpose()
+    fn load(plan: &ServePlan, ctl: &Control) -> Result<Option<Self>, Error> {
+        secret::load(&plan.signer, ctl)?.map(|seed| Self::checked(plan, &seed)).transpose()
     }
 
     fn checked(plan: &ServePlan, seed: &Seed) -> Result<Self, Error> {

@@ -212,7 +212,7 @@ struct Cache {
 fn whole(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Result<Prepared, Error> {
     let reader = Reader::open(plan, prepare::table(plan)?, true)?;
     let before = Offer::load(&plan.store).ok();
-    let keyed = Keyed::take(plan, rotate, before.as_ref(), world)?;
+    let keyed = Keyed::take(plan, rotate, before.as_ref(), world, ctl)?;
     let function = keyed.root.function()?;
     let same_key = before.as_ref().filter(|offer| offer.public().is_ok_and(|public| public == function.public()));
     let value_bytes = match (plan.service.values.is_empty(), plan.service.value_bytes) {
@@ -247,7 +247,7 @@ fn delta(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Res
     let offer = Offer::load(&plan.store)?;
     prepare::agrees(plan, &offer)?;
     let public = offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
-    let function = secret::root(plan, &public)?.function()?;
+    let function = secret::root(plan, &public, ctl)?.function()?;
     let beside = |path: &PathBuf| Input { format: None, ..Input::new(path) };
     let open = |path: &Option<PathBuf>, values| {
         path.as_ref().map(|path| Reader::open(plan, &beside(path), values)).transpose()

@@ -6,6 +6,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
+use std::path::Path;
 use vesica_net::{Network, Road};
 
 /// How another party is called: `"host:port"`, `"exec:COMMAND"`, or a table that says more.
@@ -50,10 +51,10 @@ const EXEC: &str = "exec:";
 const FOR_SHELLS: &[char] = &['"', '\'', '\\', '`', '$', '|', '<', '>', ';', '&', '*', '(', ')', '~'];
 
 impl Connect {
-    /// Leaves of a command its program alone: there may be a password among the arguments.
+    /// Leaves of a command its program's name alone: there may be a password among the arguments.
     pub(crate) fn hide_arguments(&mut self) {
         let Ok((_, RoadPlan { command: Some(words), sni })) = self.read("mine.connect", false) else { return };
-        let shown = words.into_iter().enumerate().map(|(at, word)| if at == 0 { word } else { "…".to_owned() });
+        let shown = words.into_iter().enumerate().map(|(at, word)| if at == 0 { shown(&word) } else { "…".to_owned() });
         *self = Connect::By(Call { address: None, exec: Some(shown.collect()), sni });
     }
 
@@ -151,6 +152,16 @@ pub(crate) fn gateways(texts: &[String], listen: bool) -> Result<Vec<Network>, S
     texts.iter().map(|text| Network::parse(text).map_err(|why| SpecError::field(field, why))).collect()
 }
 
+/// What a report shows of a path or of the name of a program: of one from the root `…/NAME`.
+pub(crate) fn shown(name: &str) -> String {
+    match Path::new(name) {
+        path if path.has_root() => {
+            Path::new("…").join(path.file_name().unwrap_or_default()).to_string_lossy().into_owned()
+        }
+        _ => name.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,11 +213,11 @@ mod tests {
 
     #[test]
     fn a_report_shows_no_arguments_of_a_command() {
-        for connect in ["\"exec:tunnel --password hunter2\"", "{ exec = [\"tunnel\", \"hunter2\"] }"] {
+        for connect in ["\"exec:tunnel --password hunter2\"", "{ exec = [\"/opt/bin/tunnel\", \"hunter2\"] }"] {
             let connect = format!("connect = {{ bob = {connect} }}");
             let mine = parse(&JOB.replace("listen = \"127.0.0.1:5300\"", &connect)).unwrap().mine;
             let shown = mine.without_keys();
-            assert!(shown.contains("tunnel") && !shown.contains("hunter2"), "{shown}");
+            assert!(shown.contains("tunnel") && !shown.contains("hunter2") && !shown.contains("/opt"), "{shown}");
         }
     }
 

@@ -199,7 +199,7 @@ impl Mine {
     }
 
     /// Every path but the input's.
-    fn paths(&mut self) -> Vec<&mut PathBuf> {
+    pub(crate) fn paths(&mut self) -> Vec<&mut PathBuf> {
         let mut paths: Vec<_> = self.output.as_mut().map(|output| &mut output.path).into_iter().collect();
         paths.extend(self.budget.as_mut().map(|budget| &mut budget.path));
         if let Some(tls) = &mut self.tls {
@@ -314,6 +314,17 @@ output = { path = "out.csv" }
         // What a report shows of a command has no arguments: there may be a password among them.
         let shown = job(command).unwrap().mine.without_keys();
         assert!(shown.contains("psql") && !shown.contains("copy"), "{shown}");
+        // And nothing has a path from the root of this machine.
+        for input in
+            ["path = \"/srv/data/a.csv\"", "path = [\"/srv/data/a.csv\", \"b.csv\"]", "command = [\"/srv/data/a.csv\"]"]
+        {
+            let mut mine = job(input).unwrap().mine;
+            (mine.scratch, mine.resume) = (Some("/srv/scratch".into()), Some("/srv/kept".into()));
+            mine.anchor(Path::new("/jobs"));
+            let shown = mine.without_keys();
+            assert!(shown.contains("…/a.csv") && shown.contains("…/scratch") && shown.contains("…/kept"), "{shown}");
+            assert!(!shown.contains("/srv") && !shown.contains("/jobs"), "{shown}");
+        }
         for (input, why) in [
             ("command = []", "names no program"),
             ("command = [\"\"]", "names no program"),

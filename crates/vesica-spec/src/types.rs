@@ -6,7 +6,7 @@
 
 use crate::accept::Accept;
 use crate::checks::table_format;
-use crate::connect::Connect;
+use crate::connect::{Connect, shown};
 use crate::identifiers::{Identifier, KeyColumns, Match};
 use crate::invitation::in_table;
 use crate::join::Join;
@@ -540,8 +540,9 @@ impl Shared {
 }
 
 impl Mine {
-    /// This part as it stands in a job file, without the files of its keys: for who wants to run the job again. Paths are as the job file has them,
-    /// so that a report, which partners show each other, does not say where on this machine the job file is.
+    /// This part as it stands in a job file, without the files of its keys: for who wants to run the job again. Partners show each other their
+    /// reports, so nothing here says where on this machine something is: paths start at the job file's folder, and of a path from the
+    /// root there is the name alone, `…/NAME`.
     pub fn without_keys(&self) -> String {
         let mut mine = Mine { resume_key: None, proxy_credentials: None, ..self.clone() };
         mine.unanchor();
@@ -552,9 +553,19 @@ impl Mine {
         if let Origin::Command(program) = &mut mine.input.origin {
             // Programs are given passwords as arguments.
             program.args.iter_mut().skip(1).for_each(|arg| *arg = "…".to_owned());
+            program.args.iter_mut().take(1).for_each(|name| *name = shown(name));
         }
+        mine.input.origin.paths().iter_mut().for_each(hide_root);
+        mine.paths().into_iter().for_each(hide_root);
         mine.connect.values_mut().for_each(Connect::hide_arguments);
         in_table("mine", &mine)
+    }
+}
+
+/// Of a path from the root its last name.
+fn hide_root(path: &mut PathBuf) {
+    if path.has_root() {
+        *path = shown(&path.to_string_lossy()).into();
     }
 }
 

@@ -1,6 +1,6 @@
 //! The README's own job goes the way that the map and the journey describe, and the jobs of the page on job files are jobs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use vesica_session::{Unit, memory};
 use vesica_spec::{Plan, ProtocolName};
 use vesica_suite::{Opened, Terms};
@@ -151,18 +151,63 @@ fn the_jobs_of_the_page_on_job_files_can_be_run() {
     }
 }
 
-/// The fields that a page on job files lists.
-fn fields(page: &str) -> BTreeSet<String> {
-    let name = |line: &str| Some(line.strip_prefix("| `")?.split_once("` |")?.0.to_owned());
-    page.lines().filter_map(name).filter(|name| name.starts_with("shared.") || name.starts_with("mine.")).collect()
+/// The fields that a page on job files lists, and what stands behind each.
+fn fields(page: &str) -> BTreeMap<&str, &str> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    rows.filter(|(name, _)| name.starts_with("shared.") || name.starts_with("mine.")).collect()
+}
+
+/// The values that a row names: `"ecdh"`.
+fn values(row: &str) -> BTreeSet<&str> {
+    row.split('`').skip(1).step_by(2).filter(|word| word.starts_with('"') && word.ends_with('"')).collect()
+}
+
+/// A page that lacks a new field or a new value is out of date.
+#[test]
+fn the_pages_on_job_files_have_what_the_schema_has() {
+    let schema: serde_json::Value = serde_json::from_str(&read("schema/job.schema.json")).unwrap();
+    let page = read("docs/src/reference/job.md");
+    let listed = fields(&page);
+    for (part, of) in [("shared", "Shared"), ("mine", "Mine")] {
+        for name in schema["$defs"][of]["properties"].as_object().unwrap().keys() {
+            let (field, below) = (format!("{part}.{name}"), format!("{part}.{name}."));
+            assert!(listed.keys().any(|row| *row == field || row.starts_with(&below)), "{field} has no row");
+        }
+    }
+    for (field, of) in [("result", "ResultKind"), ("protocol", "ProtocolName"), ("match", "Match")] {
+        let row = listed[format!("shared.{field}").as_str()];
+        for kind in schema["$defs"][of]["oneOf"].as_array().unwrap() {
+            let value = kind["const"].to_string();
+            assert!(values(row).contains(value.as_str()), "shared.{field} does not say {value}");
+        }
+    }
 }
 
 #[test]
 fn the_chinese_page_on_job_files_has_every_field_and_a_job_that_can_be_run() {
     let (english, chinese) = (read("docs/src/reference/job.md"), read("docs/src/reference/job.zh.md"));
-    assert!(fields(&english).len() > 30, "{:?}", fields(&english));
-    assert_eq!(fields(&chinese), fields(&english));
+    let (rows, translated) = (fields(&english), fields(&chinese));
+    assert!(rows.len() > 30, "{rows:?}");
+    assert!(translated.keys().eq(rows.keys()), "{:?}", translated.keys());
+    for (field, row) in rows {
+        let missing: Vec<_> = values(row).difference(&values(translated[field])).copied().collect();
+        assert!(missing.is_empty(), "{field} lacks {missing:?}");
+    }
     let (_, job) = chinese.split_once("```toml\n").expect("a job");
     let (job, _) = job.split_once("```").expect("its end");
     plan(&whole_fingerprints(job));
+}
+
+#[test]
+fn the_chinese_readme_has_the_commands_and_the_protocols_of_the_english_one() {
+    let (english, chinese) = (read("README.md"), read("README.zh.md"));
+    let commands = chinese.lines().filter(|line| line.starts_with("vesica "));
+    let commands: Vec<&str> = commands.map(|line| line.split('#').next().unwrap_or_default().trim()).collect();
+    assert!(commands.len() > 5, "{commands:?}");
+    for command in commands {
+        assert!(english.contains(command), "the English page does not have {command}");
+    }
+    for value in values(&english) {
+        assert!(chinese.contains(value), "the Chinese page does not name {value}");
+    }
 }

@@ -60,21 +60,25 @@ impl Origin {
     /// Makes relative paths start at `folder`, and a program work in it.
     pub fn anchor(&mut self, folder: &Path) {
         match self {
-            Origin::Stdin => {}
-            Origin::Path(path) => *path = folder.join(&*path),
-            Origin::Paths(paths) => paths.iter_mut().for_each(|path| *path = folder.join(&*path)),
             Origin::Command(program) if folder != Path::new("") => program.folder = Some(folder.to_owned()),
-            Origin::Command(_) => {}
+            other => other.paths().iter_mut().for_each(|path| *path = folder.join(&*path)),
         }
     }
 
     /// Takes back [`Origin::anchor`]: what is below `folder` is named from there.
     pub fn unanchor(&mut self, folder: &Path) {
         match self {
-            Origin::Stdin => {}
-            Origin::Path(path) => unanchor(path, folder),
-            Origin::Paths(paths) => paths.iter_mut().for_each(|path| unanchor(path, folder)),
             Origin::Command(program) => program.folder = program.folder.take().filter(|at| at != folder),
+            other => other.paths().iter_mut().for_each(|path| unanchor(path, folder)),
+        }
+    }
+
+    /// The paths; none of standard input and of a program.
+    pub fn paths(&mut self) -> &mut [PathBuf] {
+        match self {
+            Origin::Stdin | Origin::Command(_) => &mut [],
+            Origin::Path(path) => std::slice::from_mut(path),
+            Origin::Paths(paths) => paths,
         }
     }
 }

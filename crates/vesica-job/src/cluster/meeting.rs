@@ -103,13 +103,13 @@ fn refused(plan: &Plan) -> Result<(), SpecError> {
 
 /// What the secrets of a party's runs are made of: `mine.resume_key` or a passphrase if runs are to survive this process, and else what
 /// ends with it.
-fn given(plan: &Plan) -> Result<Given, JobError> {
+fn given(plan: &Plan, ctl: &Control) -> Result<Given, JobError> {
     let Some(resume) = &plan.resume else {
         let mut key = Zeroizing::new(vec![0; 32]);
         fill(&mut key)?;
         return Ok(Given::Key(key));
     };
-    match Given::of(resume)? {
+    match Given::of(resume, ctl)? {
         Given::Nothing => {
             let why = "is missing: what a cluster keeps is sealed, so going on after a restart needs a key that outlives the driver; name a \
                        file of at least 16 random bytes";
@@ -143,7 +143,7 @@ impl Meeting {
         vesica_cpu::requested().map_err(JobError::Setup)?;
         let plan = vesica_spec::plan(spec)?;
         refused(&plan)?;
-        let given = given(&plan)?;
+        let given = given(&plan, &ctl)?;
         let world = World::default();
         let identity = peers::own(&plan, &ctl)?;
         let endpoint = peers::endpoint(&plan, identity.as_ref(), false, &*world.connector)?;

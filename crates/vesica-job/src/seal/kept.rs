@@ -215,7 +215,7 @@ mod tests {
         let keys = Keys::count(&*table, plan, &temp, &ctl).unwrap();
         let sizes = plan.sizes(&[keys.distinct, 100], 1, 1 << 30);
         let units = Units::cut(&*table, plan, &keys, None, &[7; 32], sizes.clone(), 0, &temp, &ctl).unwrap();
-        let mut ledger = Ledger::open(plan, &temp, &World::default().disk).unwrap();
+        let mut ledger = Ledger::open(plan, &temp, &World::default().disk, &Control::new(())).unwrap();
         ledger.identify(&blake3::hash(b"")).unwrap();
         ledger.start(Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes }).unwrap();
         let kept = ledger.kept().unwrap();

@@ -17,6 +17,7 @@
 //! another piece with the same number; it does so with a sealer, and hence a key, of its own.
 
 use crate::error::JobError;
+use crate::tell::control::Control;
 use crate::world::random;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, UnboundKey};
 use std::fs;
@@ -93,21 +94,26 @@ impl Given {
     ///
     /// # Errors
     /// Those of [`Given::from`].
-    pub fn of(resume: &ResumePlan) -> Result<Self, JobError> {
-        Self::from(resume.key.as_ref(), "mine.resume_key", PASSPHRASE)
+    pub fn of(resume: &ResumePlan, ctl: &Control) -> Result<Self, JobError> {
+        Self::from(resume.key.as_ref(), "mine.resume_key", PASSPHRASE, ctl)
     }
 
     /// What was given: a key, whose place is said by `field` of a document, a passphrase in the environment variable `variable`, or
-    /// neither.
+    /// neither. A program that prints the key is ended once `ctl` is cancelled.
     ///
     /// # Errors
     /// [`JobError::Setup`] if both were given or the key is too short; a key that cannot be read, or that no program prints.
-    pub fn from(key: Option<&KeyPlace>, field: &'static str, variable: &'static str) -> Result<Self, JobError> {
+    pub fn from(
+        key: Option<&KeyPlace>,
+        field: &'static str,
+        variable: &'static str,
+        ctl: &Control,
+    ) -> Result<Self, JobError> {
         match (key, passphrase(variable)) {
             (None, None) => Ok(Given::Nothing),
             (None, Some(words)) => Ok(Given::Passphrase(words)),
             (Some(KeyPlace::File(path)), None) => key_file(path, field).map(Given::Key),
-            (Some(KeyPlace::By(by)), None) => key_printed(by, field).map(Given::Key),
+            (Some(KeyPlace::By(by)), None) => key_printed(by, field, ctl).map(Given::Key),
             (Some(_), Some(_)) => {
                 Err(JobError::Setup(format!("{field} and {variable} are both given; give one of them")))
             }
@@ -162,9 +168,12 @@ fn key_file(path: &Path, field: &'static str) -> Result<Zeroizing<Vec<u8>>, JobE
     Ok(bytes)
 }
 
-fn key_printed(by: &KeyProgram, field: &'static str) -> Result<Zeroizing<Vec<u8>>, JobError> {
+fn key_printed(by: &KeyProgram, field: &'static str, ctl: &Control) -> Result<Zeroizing<Vec<u8>>, JobError> {
     let bad = |why: String| JobError::Setup(format!("{field}: {why}"));
-    let bytes = vesica_net::printed(&by.program, &by.folder, &|| false).map_err(bad)?;
+    let bytes = vesica_net::printed(&by.program, &by.folder, &|| ctl.is_cancelled());
+    // A program that was ended because the run was cancelled is no fault of the job.
+    ctl.check()?;
+    let bytes = bytes.map_err(bad)?;
     if bytes.len() < KEY_BYTES {
         let name = by.program.first().map_or("", String::as_str);
         return Err(bad(format!(
@@ -275,6 +284,16 @@ mod tests {
             piece
         };
         (pieces.iter().map(&mut seal).collect(), random)
+    }
+
+    #[test]
+    fn a_program_with_the_key_is_ended_with_the_run() {
+        let program = ["sh", "-c", "exec sleep 600"].map(str::to_owned).to_vec();
+        let place = KeyPlace::By(KeyProgram { program, folder: Default::default() });
+        let ctl = Control::new(());
+        ctl.cancel();
+        let refused = Given::from(Some(&place), "mine.resume_key", "VESICA_TEST_OF_KEYS", &ctl);
+        assert!(matches!(refused, Err(JobError::Session(vesica_session::Error::Cancelled))));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::seal::kept::{self, Kept};
 use crate::seal::key::{Given, HOLDS_COINS, PASSPHRASE, needs_secret, passphrase};
 use crate::seal::log::Log;
 use crate::seal::record::{Head, PLACES, Record, Start};
+use crate::tell::control::Control;
 use crate::units::found::{Common, Found, GroupTotal, Match, REPEAT, repeats};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -139,12 +140,12 @@ impl Ledger {
     }
 
     /// The ledger of `plan`'s run on `disk`: empty, or as an earlier attempt left it. What does not fit in memory goes to
-    /// `scratch`.
+    /// `scratch`. A program that prints the key is ended once `ctl` is cancelled.
     ///
     /// # Errors
     /// [`JobError::Resume`] if the ledger there is another run's, or another attempt is at work on it; errors of files.
-    pub fn open(plan: &Plan, scratch: &Path, disk: &Arc<dyn Disk>) -> Result<Self, JobError> {
-        let given = plan.resume.as_ref().map_or(Ok(Given::Nothing), Given::of)?;
+    pub fn open(plan: &Plan, scratch: &Path, disk: &Arc<dyn Disk>, ctl: &Control) -> Result<Self, JobError> {
+        let given = plan.resume.as_ref().map_or(Ok(Given::Nothing), |resume| Given::of(resume, ctl))?;
         Self::open_with(plan, &given, scratch, disk)
     }
 
@@ -536,7 +537,7 @@ mod tests {
     }
 
     fn open(plan: &Plan) -> Result<Ledger, JobError> {
-        Ledger::open(plan, &std::env::temp_dir(), &World::default().disk)
+        Ledger::open(plan, &std::env::temp_dir(), &World::default().disk, &Control::new(()))
     }
 
     /// The places of a unit's common keys, and how often the rows of each stand in the output.

@@ -55,7 +55,7 @@ pub struct JobId {
     /// The shared document, with every default, as it stands in a job file. Empty for a service.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub shared: String,
-    /// This party's own part of the job file, without the files of its keys; its paths are as they stand there. Empty for a service.
+    /// This party's own part of the job file, without the files of its keys; of a path from the root there is the last name, `…/NAME`. Empty for a service.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mine: String,
 }

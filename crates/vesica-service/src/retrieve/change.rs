@@ -212,10 +212,10 @@ pub fn change(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -
     let offer = Offer::load(&plan.store)?;
     agrees(plan, &offer)?;
     let epoch = Epoch::load(&offer, &plan.store)?;
-    let signer = offer.kind().signs().then(|| Signer::of_offer(plan, &offer)).transpose()?;
+    let signer = offer.kind().signs().then(|| Signer::of_offer(plan, &offer, ctl)).transpose()?;
     let before = Before::load(plan, offer, epoch)?;
     let public = before.offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
-    let root = (service.private == Private::Both).then(|| secret::root(plan, &public)).transpose()?;
+    let root = (service.private == Private::Both).then(|| secret::root(plan, &public, ctl)).transpose()?;
     // The keys of rows are known as what came of this function, and so it stays.
     let function = root.as_ref().map(|root| before.epoch.function(root)).transpose()?;
     let lock = root.as_ref().map(Root::lock);

@@ -629,6 +629,9 @@ pub struct BenchPir {
     /// Queries that a client is expected to make: the shape of `simple-pir` follows from it
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
     pub queries: u32,
+    /// Threads that prepare the table and answer
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub workers: u32,
     /// Which rings `bfv-pir` and `bgv-pir` use
     #[arg(long, value_name = "NAME", default_value = "fast", value_parser = ["fast", "seed"])]
     pub preset: String,

@@ -25,7 +25,7 @@ fn pir(args: BenchPir) -> Result<impl serde::Serialize, Failure> {
     let screen = progress::begin(progress::How::Quiet);
     let preset = if args.preset == "seed" { Preset::Seed } else { Preset::Fast };
     let by = if args.by == "key" { By::Key } else { By::Index };
-    let choice = BenchChoice { expected: args.queries, preset, by };
+    let choice = BenchChoice { expected: args.queries, preset, workers: args.workers as usize, by };
     Ok(vesica_service::bench_pir(kind, args.rows, args.bytes, choice, screen.control())?)
 }
 

@@ -32,6 +32,8 @@ pub struct Cell {
     pub rows: u64,
     /// Bytes of each.
     pub bytes: u32,
+    /// Threads that prepared and answered.
+    pub workers: usize,
     /// Seconds before anybody asks: the hint, or for Piano a client's window.
     pub prepare_s: f64,
     /// Bytes that the client keeps.
@@ -72,6 +74,8 @@ pub struct Choice {
     pub expected: u32,
     /// Which rings `bfv-pir` and `bgv-pir` use.
     pub preset: Preset,
+    /// Threads that prepare the table and answer.
+    pub workers: usize,
     /// What records are asked for by. By key there is "simple-pir" alone, and what is prepared has the filter in it: with the other
     /// protocols a key is two records, or none.
     pub by: By,
@@ -82,7 +86,7 @@ pub struct Choice {
 /// # Errors
 /// If the scheme does not serve such a table, or gives a wrong record.
 pub fn pir(kind: Kind, rows: u64, bytes: u32, choice: Choice, ctl: &Control) -> Result<Cell, Error> {
-    let Choice { expected, preset, by } = choice;
+    let Choice { expected, preset, workers, by } = choice;
     let suite = kind.scheme()?;
     let shape = suite.filter();
     if by == By::Key && shape.is_none() {
@@ -122,7 +126,7 @@ pub fn pir(kind: Kind, rows: u64, bytes: u32, choice: Choice, ctl: &Control) -> 
     let [mut query_ms, mut answer_ms, mut of_four_ms, mut decode_ms] = <[Vec<f64>; 4]>::default();
     // What is prepared before anybody asks: by key, the filter and the layout are part of it.
     let before = if by == By::Key { start } else { SystemClock.now() };
-    let server = scheme.server(table, 1)?;
+    let server = scheme.server(table, workers)?;
     let before = if scheme.has_hint() && scheme.beside() == 0 && by == By::Index { SystemClock.now() } else { before };
     let hint = server.hint()?;
     let (hinted_s, copy) =
@@ -161,6 +165,7 @@ pub fn pir(kind: Kind, rows: u64, bytes: u32, choice: Choice, ctl: &Control) -> 
         by: by.name(),
         rows,
         bytes,
+        workers,
         prepare_s: hinted_s + read_s,
         hint_bytes: kept,
         stream_bytes: scheme.copied(),
@@ -250,20 +255,20 @@ mod tests {
     #[test]
     fn every_scheme_is_measured_and_compared_with_its_table() {
         use ServiceProtocol::{BfvPir, BgvPir, CkksPir, Download, EcdhOprf, Piano, SimplePir};
-        let choice = Choice { expected: 10, preset: Preset::Fast, by: By::Index };
+        let choice = Choice { expected: 10, preset: Preset::Fast, workers: 1, by: By::Index };
         let of = |protocol| Kind::of(protocol, None);
         for kind in suite::retrieving().filter(|kind| kind.protocol != ServiceProtocol::Null) {
             let protocol = kind.protocol;
             let cell = pir(kind, 1000, 16, choice, &Control::new(())).unwrap();
             assert_eq!((cell.protocol, cell.rows, cell.bytes), (protocol.name(), 1000, 16));
-            assert_eq!(cell.hint, kind.hint.map(Hint::name));
+            assert_eq!((cell.hint, cell.workers), (kind.hint.map(Hint::name), 1));
             assert_eq!(cell.gb_a_second.is_some(), !matches!(protocol, Download | Piano));
             assert_eq!(cell.up_bytes == 0, protocol == ServiceProtocol::Download);
             // The lattice schemes hold polynomials, which are longer than the table, or columns beside it.
             let is_longer = kind.hint == Some(Hint::None) || matches!(protocol, BfvPir | BgvPir | CkksPir);
             assert_eq!(cell.store_bytes > 16_000, is_longer, "{kind}");
         }
-        let by_key = Choice { by: By::Key, ..choice };
+        let by_key = Choice { by: By::Key, workers: 2, ..choice };
         for hint in [Hint::None, Hint::Copied] {
             let cell = pir(Kind::of(SimplePir, Some(hint)), 1000, 16, by_key, &Control::new(())).unwrap();
             assert_eq!((cell.by, cell.rows, cell.bytes), ("key", 1000, 16));

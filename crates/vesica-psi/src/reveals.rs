@@ -130,7 +130,7 @@ pub const IDENTIFIER_COUNT: Reveal = Reveal {
 pub const IDENTIFIERS: Reveal = Reveal {
     name: "identifiers",
     to: Learner::Everyone,
-    what: "which of the kinds in shared.identifiers each party's table has",
+    what: "which of the kinds in shared.identifiers each party's table has, and how many identifiers a row of it may have",
 };
 
 /// What rows that line up by several identifiers cannot hide.
@@ -180,7 +180,7 @@ pub const MINIMUM: Reveal = Reveal {
 pub const MINIMUM_OF_IDENTIFIERS: Reveal = Reveal {
     name: "minimum",
     to: Learner::Everyone,
-    what: "for each learner, whether there are as many common identifiers, and as many of its rows with one of them, as the job asks for at least; rows of a party that does not learn are not counted",
+    what: "for each learner, whether there are as many common identifiers, and as many of its rows with one of them, as the job asks for at least; where one party does not learn, whether as many times more are common as a row of its may have identifiers",
 };
 
 /// What no encryption hides.
@@ -201,7 +201,11 @@ mod tests {
         let told = [INTERSECTION, INTERSECTION_SIZE, INTERSECTION_SUM, GROUP_TOTALS, INTERSECTION_SIZE_NOISY];
         let of_identifiers =
             [INTERSECTION_OF_IDENTIFIERS, IDENTIFIER_COUNT, IDENTIFIERS, MINIMUM_OF_IDENTIFIERS, LINKS];
-        for reveal in told.into_iter().chain([KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC]).chain(of_identifiers) {
+        for reveal in told
+            .into_iter()
+            .chain([KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC])
+            .chain(of_identifiers)
+        {
             let cell = format!("| {} |", reveal.what);
             assert!(page.contains(&cell), "the page lacks the words of {}: {}", reveal.name, reveal.what);
         }

@@ -502,9 +502,8 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         // Who does not learn, and has one identifier a row, knows that there are as many rows of its own.
         if let Some(other) = other.filter(|other| **other != me || lists.len() > 1) {
             notes.push(format!(
-                "shared.limits.min_intersection: {least} common identifiers in {least} rows of {learner} are enough, and rows of {other} are not \
-                 counted, for it does not hear which match: several of these identifiers may belong to one row there; if each has up to three, \
-                 ask for three times as many"
+                "shared.limits.min_intersection: rows of {other} are not counted, for it does not hear which match: so that {least} of them do, \
+                 {least} times as many identifiers must be common as one row of {other} may have"
             ));
         }
     }

@@ -28,6 +28,13 @@ pub const INTERSECTION_SUM: Reveal = Reveal {
     what: "the sum of the values of the rows of one party whose keys the other holds, and not which these are",
 };
 
+/// The same of three and more parties.
+pub const INTERSECTION_SUM_OF_ALL: Reveal = Reveal {
+    what: "the sum of the values of the rows of one party whose keys all others hold, and not which these are; that party learns the sum too, and if it \
+           made its values up, the sum says of some 62 keys of its choice whether all others hold them",
+    ..INTERSECTION_SUM
+};
+
 /// The output, where numbers are asked for in each group of one party's rows.
 pub const GROUP_TOTALS: Reveal = Reveal {
     name: "group_totals",
@@ -198,12 +205,12 @@ mod tests {
     #[test]
     fn the_page_to_sign_says_it_in_these_words() {
         let page = include_str!("../../../docs/src/security/data-protection.md");
-        let told = [INTERSECTION, INTERSECTION_SIZE, INTERSECTION_SUM, GROUP_TOTALS, INTERSECTION_SIZE_NOISY];
+        let told = [INTERSECTION, INTERSECTION_SIZE, INTERSECTION_SUM, INTERSECTION_SUM_OF_ALL, GROUP_TOTALS];
         let of_identifiers =
             [INTERSECTION_OF_IDENTIFIERS, IDENTIFIER_COUNT, IDENTIFIERS, MINIMUM_OF_IDENTIFIERS, LINKS];
         for reveal in told
             .into_iter()
-            .chain([KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC])
+            .chain([INTERSECTION_SIZE_NOISY, KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC])
             .chain(of_identifiers)
         {
             let cell = format!("| {} |", reveal.what);

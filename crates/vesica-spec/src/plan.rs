@@ -444,7 +444,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         pivot: shared.pivot.as_ref().map(|name| find("shared.pivot", name)).transpose()?.map(|pivot| pivot.place()),
         insecure: shared.insecure,
     };
-    vesica_suite::find(&choice).map_err(|refusal| SpecError::field(refusal.field, refusal.why))?;
+    let suite = vesica_suite::find(&choice).map_err(|refusal| SpecError::field(refusal.field, refusal.why))?;
     if let Some(why) = join::objection(shared.join, shared.result, &parties, &learners) {
         return Err(SpecError::field("shared.join", why));
     }
@@ -513,6 +513,23 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
             "\"{column}\" is of use only with shared.result = \"sum\" or \"shares\", and this is \"{result}\"; remove it"
         );
         return Err(SpecError::field("mine.input.value", why));
+    }
+
+    // Of three and more parties one alone can have the values, and all know which.
+    if let Some(owner) = suite.values().and_then(|place| parties.get(usize::from(place))) {
+        let rule = format!(
+            "the values of a sum of three and more parties are those of {owner}, the first of shared.parties that learns and is not the pivot"
+        );
+        let why = match (&mine.input.value, *owner == me) {
+            (None, true) => format!("is missing: {rule}; name the column"),
+            (Some(_), false) => {
+                format!("{rule}; remove it, or change shared.learns or shared.parties on all sides so that it is {me}")
+            }
+            _ => String::new(),
+        };
+        if !why.is_empty() {
+            return Err(SpecError::field("mine.input.value", why));
+        }
     }
 
     let grouped = grouped(shared, mine, owner.as_ref() == Some(&me))?;

@@ -544,7 +544,13 @@ fn examine(plan: &Plan, mine: &Hello, peer: &Party, theirs: &Hello, ch: &mut dyn
     }
     // A sum is of the values of one party, and shares of those of one or of nobody.
     let (sum, both) = (plan.shared.result == ResultKind::Sum, theirs.values && mine.values);
-    if both || sum && !theirs.values && !mine.values {
+    if let Some(owner) = plan.suite().values() {
+        // Its program refuses a job that says something else.
+        if theirs.values != (peer.place() == owner) {
+            let fault = "it says that it has values, or none, where all know whose values are added up";
+            return Err(ch.accuse(Misbehaviour::Contradiction(fault)).into());
+        }
+    } else if both || sum && !theirs.values && !mine.values {
         return Err(JobError::Values { peer: peer.to_string(), both: mine.values });
     }
     if theirs.keys.is_none() && refuses_late_counts(plan).is_some() {

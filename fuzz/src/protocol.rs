@@ -55,6 +55,11 @@ pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
     // Alice leads, follows, or is the pivot.
     for (learners, pivot) in [(&[0][..], None), (&[1], None), (&[0, 1, 2], None), (&[1], Some(0)), (&[2], Some(1))] {
         add(3, learners, pivot, ResultKind::Rows, None, None);
+        for (result, least) in [(ResultKind::Count, None), (ResultKind::Sum, Some(3))] {
+            if pivot.is_some() {
+                add(3, learners, pivot, result, None, least);
+            }
+        }
     }
     all
 });

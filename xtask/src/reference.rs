@@ -19,6 +19,7 @@ a job with `protocol = \"ecdh\"` where alice alone learns, the file is `oprf`, w
 | `protocol = \"ecdh\"`, three parties | `ecdh3` |
 | `protocol = \"rr22\"`, three to sixteen parties | `kmprt17` |
 | `protocol = \"rr22\"`, three to sixteen parties and a `pivot` | `nty21` |
+| the same with `result = \"count\"` or `\"sum\"` | `tally` |
 | `protocol = \"ecdh\"`, `result = \"count\"` | `count` |
 | `protocol = \"ecdh-oprf\"`, `\"rr22\"`, `\"kkrt\"`, `\"ot\"`, `\"mini-psi\"` or `\"bc22\"` | `oprf` |
 | `protocol = \"rr22\"`, `result = \"count\"`, `\"sum\"`, `\"groups\"` or `\"shares\"` | `circuit` |

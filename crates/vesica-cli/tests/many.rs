@@ -233,6 +233,127 @@ fn too_few_common_keys_are_told_to_nobody() {
     }
 }
 
+/// Parties whose result is a total, with carol as the pivot: the first that learns and is not carol has values.
+fn totals<const N: usize>(result: &str, learners: &[&str]) -> Many<N> {
+    let numbers = tables(60).map(|table: String| table.replace("row ", "").replace("none", "5"));
+    let mut many = Many::<N>::with(numbers, Some("carol"));
+    many.change("[mine]", &format!("result = {result:?}\nunit = 25\n[mine]"));
+    for job in &mut many.jobs {
+        let output = format!("output = {{ path = \"{}.out.csv\" }}\n", job.name);
+        job.change(&output, "");
+    }
+    let all: Vec<String> = many.jobs.iter().map(|job| format!("{:?}", job.name)).collect();
+    many.change(&format!("learns = [{}]", all.join(", ")), &format!("learns = {learners:?}"));
+    let leader = learners.iter().find(|name| **name != "carol").unwrap();
+    if result == "sum" {
+        let leads = many.jobs.iter_mut().find(|job| job.name == *leader).unwrap();
+        leads.change("keys = [\"id\"]", "keys = [\"id\"], value = \"v\"");
+    }
+    many
+}
+
+/// What a database says: the number of keys that all tables have, and what their values in this party's table add up to.
+fn plain_total<const N: usize>(many: &Many<N>, owner: &str) -> (u64, i64) {
+    fn cells(table: &str) -> impl Iterator<Item = (&str, i64)> {
+        table.lines().skip(1).map(|row| row.split_once(',').unwrap()).map(|(key, v)| (key, v.parse().unwrap()))
+    }
+    let keys = many.tables.each_ref().map(|table| cells(table).map(|(key, _)| key).collect::<BTreeSet<_>>());
+    let common = |key: &str| !key.is_empty() && keys.iter().all(|keys| keys.contains(key));
+    let place = NAMES.iter().position(|name| *name == owner).unwrap();
+    let sum = cells(&many.tables[place]).filter(|(key, _)| common(key)).map(|(_, value)| value).sum();
+    (keys[0].iter().filter(|key| common(key)).count() as u64, sum)
+}
+
+/// Any set of parties may learn a total: each is told what a database says, the others nothing, and nobody gets a row.
+#[test]
+fn those_that_learn_are_told_the_total_of_all_and_no_more() {
+    for (result, field) in [("count", "matched"), ("sum", "sum")] {
+        for learners in [&["alice"][..], &["bob", "carol"], &["alice", "bob", "carol", "dave", "erin"], &["dave"]] {
+            let five = totals::<5>(result, learners);
+            let owner = learners.iter().find(|name| **name != "carol").unwrap();
+            let (count, sum) = plain_total(&five, owner);
+            assert!(count > 20 && sum > 0);
+            five.run_well();
+            for name in NAMES {
+                let report = five.report(name);
+                let want: Value = match (learners.contains(&name), field) {
+                    (false, _) => Value::Null,
+                    (true, "sum") => sum.into(),
+                    (true, _) => count.into(),
+                };
+                assert_eq!(report["outcome"][field], want, "{result} {name} {learners:?}");
+                assert_eq!(report["outcome"]["output"], Value::Null);
+                let told = |name: &str| report["revealed"].as_array().unwrap().iter().any(|one| one["name"] == name);
+                assert!(told("leader_and_pivot") && !told("intersection"));
+                assert!(told(if field == "sum" { "intersection_sum" } else { "intersection_size" }));
+            }
+        }
+    }
+}
+
+/// The least number is compared over all units, and below it all hear that and no more.
+#[test]
+fn a_total_of_too_few_keys_is_told_to_nobody() {
+    for result in ["count", "sum"] {
+        let mut three = totals::<3>(result, &["bob"]);
+        let (count, _) = plain_total(&three, "bob");
+        three.change("unit = 25", &format!("unit = 25\nlimits.min_intersection = {}", count + 1));
+        for run in three.jobs.each_ref().map(Job::start) {
+            run.wait(LONG).bad(3, &["fewer keys are common", &(count + 1).to_string()]);
+        }
+        assert!(NAMES[..3].iter().all(|name| !three.dir.path().join(format!("{name}.report.json")).exists()));
+        three.change(&format!("min_intersection = {}", count + 1), &format!("min_intersection = {count}"));
+        three.run_well();
+        assert!(three.report("bob")["outcome"][if result == "sum" { "sum" } else { "matched" }].is_number());
+    }
+}
+
+/// A party that is killed and comes back: all units are done again, and the total is that of one attempt.
+#[test]
+fn a_total_does_not_mix_attempts() {
+    let mut three = totals::<3>("sum", &["alice", "bob"]);
+    let tables: [String; 3] = tables(4000).map(|table: String| table.replace("row ", "").replace("none", "5"));
+    for (job, table) in three.jobs.iter().zip(&tables) {
+        std::fs::write(three.dir.path().join(format!("{}.csv", job.name)), table).unwrap();
+    }
+    three.tables = tables;
+    three.change("patience = \"60s\"", "patience = \"60s\"\nworkers = 1\nresume = \"ledger\"");
+    let mut runs = three.jobs.each_ref().map(start_slow).map(Some);
+    runs.iter().flatten().for_each(|run| run.until("\"phase\":\"match\""));
+    let gone = runs[1].take().unwrap();
+    gone.signal("KILL");
+    assert_eq!(gone.wait(LONG).code, None);
+    let again = start_slow(&three.jobs[1]);
+    for run in runs.into_iter().flatten() {
+        run.wait(LONG).good();
+    }
+    again.wait(LONG).good();
+    let (_, sum) = plain_total(&three, "alice");
+    for name in ["alice", "bob"] {
+        assert_eq!(three.report(name)["outcome"]["sum"], sum);
+    }
+}
+
+/// What a total of many does not do is refused by name before contact, and so are values of the wrong party.
+#[test]
+fn what_a_total_of_many_has_not_is_refused_by_name() {
+    for (from, to, words) in [
+        ("pivot = \"carol\"", "", &["shared.pivot", "takes a pivot"][..]),
+        ("unit = 25", "unit = 25\nmode = \"low-comm\"", &["shared.mode", "one mode"]),
+        ("unit = 25", "unit = 25\nsecurity = \"malicious\"", &["shared.security", "semi-honest"]),
+        ("unit = 25", "unit = 25\ndp = { epsilon = 1.0, largest = 9 }", &["shared.dp", "remove it"]),
+        ("[mine]", "[mine]\nlanes = 2", &["mine.lanes", "two parties"]),
+        (", value = \"v\"", "", &["mine.input.value", "is missing", "alice"]),
+    ] {
+        let mut three = totals::<3>("sum", &["alice"]);
+        three.jobs[0].change(from, to);
+        three.jobs[0].start().wait(LONG).bad(2, words);
+    }
+    let mut three = totals::<3>("sum", &["alice"]);
+    three.jobs[1].change("keys = [\"id\"]", "keys = [\"id\"], value = \"v\"");
+    three.jobs[1].start().wait(LONG).bad(2, &["mine.input.value", "alice", "remove it"]);
+}
+
 #[test]
 fn a_pivot_that_is_not_accepted_is_refused_before_contact() {
     let mut three = Many::<3>::with(tables(10), Some("carol"));
@@ -266,4 +387,13 @@ fn plan_says_what_each_way_tells_and_compares_them() {
     for words in ["* rr22, pivot carol", "rr22, low-comm", "tells leader_and_pivot, accepted by the job"] {
         assert!(compared.contains(words), "{words}: {compared}");
     }
+    // Of a total there is one way.
+    let five = totals::<5>("sum", &["alice", "erin"]);
+    let file = five.jobs[0].file();
+    let plan = |more: &[&str]| run(&[&["plan", file.to_str().unwrap(), "--rows", "1000"], more].concat()).good().stdout;
+    let told = plan(&[]);
+    assert!(told.contains("the sum of the values of the rows of one party whose keys all others hold"), "{told}");
+    assert!(told.contains("alice and carol together"), "{told}");
+    let compared = plan(&["--compare"]);
+    assert!(compared.contains("* rr22, pivot carol") && !compared.contains("low-comm"), "{compared}");
 }

@@ -28,7 +28,7 @@ use zeroize::Zeroizing;
 fn began() -> Start {
     let tag_len = TagLen::new(9).expect("a length of tags");
     let sizes = Sizes { units: 3, in_flight: 2, keys: vec![6, 8], capacities: vec![4, 5], tag_len };
-    Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes }
+    Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes, lists: vec![0; 2] }
 }
 
 /// A ledger in memory that holds [`began`].

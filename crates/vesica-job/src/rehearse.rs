@@ -116,7 +116,7 @@ fn written(
         return Ok(());
     }
     let mut ledger = Ledger::new(plan.memory, scratch);
-    ledger.start(Start { salt: [0; 32], coins: Coins::new([0; 32]), sizes: units.sizes.clone() })?;
+    ledger.start(Start { salt: [0; 32], coins: Coins::new([0; 32]), sizes: units.sizes.clone(), lists: vec![0; 2] })?;
     for (id, matches) in matched {
         ledger.commit(id, &[0; 32], &matches)?;
     }

@@ -394,10 +394,12 @@ impl<'a> Side<'a> {
         if !plan.lists.is_empty() && plan.i_learn() && plan.shared.limits.min_intersection.is_some() {
             common.rows = self.matched_rows(ledger, clock, ctl)?;
         }
-        if let Some(least) = settle::too_small(plan, common) {
+        let start = ledger.started().cloned();
+        let lists = start.as_ref().map_or(&[][..], |start| &start.lists);
+        if let Some(least) = settle::too_small(plan, common, lists) {
             return Err(JobError::TooSmall(least));
         }
-        let Some(start) = ledger.started().cloned().filter(|_| plan.learns_alone()) else {
+        let Some(start) = start.filter(|_| plan.learns_alone()) else {
             return Err(if error.is_over() { error } else { JobError::LastWord(Box::new(error)) });
         };
         ctl.note(format!(
@@ -492,7 +494,7 @@ impl<'a> Side<'a> {
             true => keys.kept(plan.shared.duplicates).checked_sub(common.rows).ok_or_else(|| units.changed())?,
             false => 0,
         };
-        let settle = || settle::settle(plan, alone, common, &agreed.sizes, &mut session.control);
+        let settle = || settle::settle(plan, alone, common, agreed, &mut session.control);
         let absent = clock.follow(peers, "settle", "", None, settle)?;
         // Which rows have what is common is told when it may be learned.
         if let Some(identified) = identified.as_mut().filter(|_| plan.links()) {

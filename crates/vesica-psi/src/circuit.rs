@@ -26,9 +26,9 @@
 //! of a unit. A party that deviates can change the total, and R can compare keys of its choice by it: so this is semi-honest only.
 //! Differs from the papers: the party with the values is R, so that they need not travel in the hint; f is never opened.
 
-use crate::gmw::{Base, NEGATIVE, Needs, Numbers};
+use crate::gmw::{Base, Made, NEGATIVE, Needs, Numbers};
 use crate::groups;
-pub use crate::groups::Groups;
+pub use crate::groups::{Groups, Params, Total};
 use crate::same::of_one_attempt;
 use std::marker::PhantomData;
 use vesica_oprf::opprf;
@@ -45,42 +45,6 @@ pub struct Circuit<B> {
     field: PhantomData<B>,
 }
 
-/// What a job asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Total {
-    /// The number of common keys.
-    Count,
-    /// The sum of their values.
-    Sum,
-    /// Both in each group of R's.
-    Groups(Groups),
-    /// No total: each party keeps its shares of every bin.
-    Shares,
-}
-
-/// What the parties agreed on.
-#[derive(Clone, Copy, Debug)]
-pub struct Params {
-    /// Of the bins and their targets.
-    pub opprf: opprf::Params,
-    /// Whether this party is R.
-    pub puts: bool,
-    /// Whether R has values.
-    pub values: bool,
-    /// What is asked for.
-    pub total: Total,
-    /// The number of common keys below which nothing is told.
-    pub least: Option<u64>,
-    /// Whether this party learns.
-    pub i_learn: bool,
-    /// Whether the peer learns.
-    pub peer_learns: bool,
-    /// Keys of the party with fewer.
-    pub fewer: u64,
-    /// Where a job hides single keys: what this party adds to its shares of the sum of values and of the number of keys.
-    pub noise: Option<[u64; 2]>,
-}
-
 /// Names the transfers that are made when all units are done: no unit has this number.
 const END: UnitId = UnitId(u32::MAX);
 
@@ -95,10 +59,19 @@ impl<B: Field> Circuit<B> {
     }
 }
 
-impl<B: Field> Shared for Circuit<B> {
-    fn unit(&self, unit: &Unit, values: &Values, lines: &mut Lines, rng: &mut SessionRng) -> Result<Shares> {
+impl<B: Field> Circuit<B> {
+    /// Steps 1 to 5 of a unit.
+    ///
+    /// # Errors
+    /// Those of the channel; the peer's if it breaks the protocol.
+    pub(crate) fn shares(
+        &self,
+        unit: &Unit,
+        values: &Values,
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Shares> {
         let Self { params, base, .. } = self;
-        let ch = lines.peer()?;
         let bins = params.opprf.bins as usize;
         let columns = params.columns(values, unit.keys.len())?;
         // 1. Triples, pads and r
@@ -141,9 +114,17 @@ impl<B: Field> Shared for Circuit<B> {
         Ok(Shares { unit: unit.id, attempt: made.attempt(), sums, bins: bins.collect(), ids: Vec::new() })
     }
 
-    fn open(&self, shares: &[Shares], labels: &[Label], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found> {
+    /// Steps 5 and 6: this party's shares of the totals, with what groups are opened by; none if fewer keys are common than the job asks for.
+    ///
+    /// # Errors
+    /// Those of the channel; the peer's if it breaks the protocol.
+    pub(crate) fn totals(
+        &self,
+        shares: &[Shares],
+        ch: &mut dyn Channel,
+        rng: &mut SessionRng,
+    ) -> Result<Option<(Vec<u64>, Option<Made>)>> {
         let params = &self.params;
-        let ch = lines.peer()?;
         // 5. The attempt;  totals
         ch.step("open");
         of_one_attempt(shares, ch)?;
@@ -165,18 +146,35 @@ impl<B: Field> Shared for Circuit<B> {
                 return Err(ch.accuse(Misbehaviour::Malformed("share of a bit")));
             }
             if mine ^ (theirs[0] == 1) {
-                return Ok(Found::TooFew);
+                return Ok(None);
             }
         }
+        match params.total {
+            Total::Sum => totals[0] = totals[0].wrapping_add(of_sum),
+            Total::Count => totals = vec![count],
+            Total::Groups(_) | Total::Shares => {}
+        }
+        Ok(Some((totals, made)))
+    }
+}
+
+impl<B: Field> Shared for Circuit<B> {
+    fn unit(&self, unit: &Unit, values: &Values, lines: &mut Lines, rng: &mut SessionRng) -> Result<Shares> {
+        self.shares(unit, values, lines.peer()?, rng)
+    }
+
+    fn open(&self, shares: &[Shares], labels: &[Label], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found> {
+        let params = &self.params;
+        let ch = lines.peer()?;
+        let Some((totals, made)) = self.totals(shares, ch, rng)? else { return Ok(Found::TooFew) };
         if let (Some(of), Some(made)) = (params.groups(), made) {
             return groups::open(params, of, made, &totals, labels, ch, rng);
         }
+        if params.total == Total::Shares {
+            return Ok(Found::Nothing);
+        }
         // 7. -> and <- shares of the total
-        let mine = match params.total {
-            Total::Sum => totals[0].wrapping_add(of_sum),
-            Total::Shares => return Ok(Found::Nothing),
-            _ => count,
-        };
+        let mine = totals[0];
         if params.peer_learns {
             ch.send(&mine.to_le_bytes())?;
         }
@@ -185,12 +183,6 @@ impl<B: Field> Shared for Circuit<B> {
         }
         let theirs = ch.recv_exact(8)?;
         let total = mine.wrapping_add(u64::from_le_bytes(theirs.try_into().expect("its length was checked")));
-        match params.total {
-            Total::Sum => Ok(Found::Sum(total as i64)),
-            // With noise, a number that no count can be is told as the nearest that one can.
-            _ if params.noise.is_some() => Ok(Found::Count((total as i64).clamp(0, params.fewer as i64) as u64)),
-            _ if total <= params.fewer => Ok(Found::Count(total)),
-            _ => Err(ch.accuse(Misbehaviour::Contradiction("by its share, more keys are common than there are"))),
-        }
+        params.told(total).map_err(|fault| ch.accuse(fault))
     }
 }

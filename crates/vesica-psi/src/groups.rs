@@ -1,5 +1,5 @@
 //! Totals by group: the columns of numbers that R brings for its bins, and the end of a job, where a group with too few common keys is told to
-//! nobody. Part of `circuit`, whose letters these are.
+//! nobody. Part of `circuit`, whose letters these are, with what a job asks of it.
 //!
 //! A bin has v_b = 1 for each group that its key is in, and the key's numbers in that group: step 4 is done for all of these
 //! columns at once, whatever groups a key is in. Then, for all groups at once:
@@ -10,10 +10,46 @@
 //! 7'. Each sends these shares to whoever learns.  R -> S, if S learns: the label of each group, sealed under the group's key.
 //!     A group with fewer keys than `least` is zeros, as one without keys is, and what seals its label is not told.
 
-use crate::circuit::{Params, Total};
 use crate::gmw::{Made, Numbers};
+use vesica_oprf::opprf;
 use vesica_session::{Channel, Error, Found, Group, LABEL, Label, Misbehaviour, Result, SessionRng, Values};
 use zeroize::Zeroizing;
+
+/// What a job asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Total {
+    /// The number of common keys.
+    Count,
+    /// The sum of their values.
+    Sum,
+    /// Both in each group of R's.
+    Groups(Groups),
+    /// No total: each party keeps its shares of every bin.
+    Shares,
+}
+
+/// What the parties agreed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Params {
+    /// Of the bins and their targets.
+    pub opprf: opprf::Params,
+    /// Whether this party is R.
+    pub puts: bool,
+    /// Whether R has values.
+    pub values: bool,
+    /// What is asked for.
+    pub total: Total,
+    /// The number of common keys below which nothing is told.
+    pub least: Option<u64>,
+    /// Whether this party learns.
+    pub i_learn: bool,
+    /// Whether the peer learns.
+    pub peer_learns: bool,
+    /// Keys of the party with fewer.
+    pub fewer: u64,
+    /// Where a job hides single keys: what this party adds to its shares of the sum of values and of the number of keys.
+    pub noise: Option<[u64; 2]>,
+}
 
 /// In which groups keys are counted and numbers are added up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,6 +180,20 @@ impl Params {
     /// The groups, if the job has some.
     pub(crate) fn groups(&self) -> Option<Groups> {
         if let Total::Groups(groups) = self.total { Some(groups) } else { None }
+    }
+
+    /// What a total is that is told.
+    ///
+    /// # Errors
+    /// What is wrong with the share that made it.
+    pub(crate) fn told(&self, total: u64) -> std::result::Result<Found, Misbehaviour> {
+        match self.total {
+            Total::Sum => Ok(Found::Sum(total as i64)),
+            // With noise, a number that no count can be is told as the nearest that one can.
+            _ if self.noise.is_some() => Ok(Found::Count((total as i64).clamp(0, self.fewer as i64) as u64)),
+            _ if total <= self.fewer => Ok(Found::Count(total)),
+            _ => Err(Misbehaviour::Contradiction("by its share, more keys are common than there are")),
+        }
     }
 
     /// This party's share of by how much a count exceeds `least`, of its share of the count.

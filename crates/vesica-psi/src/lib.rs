@@ -26,6 +26,8 @@ mod ordered;
 pub mod reveals;
 mod same;
 mod sorted;
+mod star;
+pub mod tally;
 pub mod unbalanced;
 
 pub use circuit::Circuit;

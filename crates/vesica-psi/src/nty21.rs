@@ -25,32 +25,17 @@
 //! Bytes: ℓ/8 a slot of each client's store; OPRF(n) between L and V, and about L - log2 m + 2 bits a key of V's.
 //! Differs from the paper: clients also hide from V how many keys they have; r is drawn anew for each unit, and k_i for each attempt.
 
-use crate::many::{Key, Params, SEED};
-use crate::oprf::{self, Role, Side, padded};
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
-use vesica_block::Block;
+use crate::many::Params;
+use crate::oprf::{self, Role, Side};
+use crate::star::Star;
 use vesica_oprf::Oprf;
 use vesica_oprf::vole::Shape;
-use vesica_session::{Error, Lines, Protocol, Result, SessionRng, Unit};
-use vesica_types::{Digest, UnitId};
-use zeroize::Zeroizing;
+use vesica_session::{Lines, Protocol, Result, SessionRng, Unit};
 
-/// A party's side.
-struct Star<S> {
-    params: Params<S>,
-    pivot: u8,
-    part: Part,
-}
-
-/// What a party is, and what it keeps for all units.
-enum Part {
-    /// L: the clients' keys, and its side of the PSI of two.
-    Leader(Vec<Key>, Box<dyn Side>),
-    /// V: its side of the PSI of two.
-    Pivot(Box<dyn Side>),
-    /// A client: its key, and the units that it served under it.
-    Client(Key, Mutex<BTreeSet<UnitId>>),
+/// A party's side, and of leader and pivot its side of the PSI of two.
+struct Nty21<S> {
+    star: Star<S>,
+    two: Option<Box<dyn Side>>,
 }
 
 /// Opens a party's side; `oprf` is the function between L and V.
@@ -65,124 +50,32 @@ pub fn open<O: Oprf<Key: 'static>, S: Shape + 'static>(
     rng: &mut SessionRng,
 ) -> Result<Box<dyn Protocol>> {
     let two = oprf::Params { tag_len: params.tag_len, both: false };
-    let part = if params.place == params.leader {
-        // 1. -> client i: k_i
-        let mut keys = Vec::new();
-        for client in params.clients(Some(pivot)) {
-            let key = Zeroizing::new(rng.bytes());
-            lines.at(client)?.send(&*key)?;
-            keys.push(key);
-        }
-        Part::Leader(keys, oprf::side(oprf, Role::Receiver, two, lines.at(pivot)?, rng)?)
-    } else if params.place == pivot {
-        Part::Pivot(oprf::side(oprf, Role::Sender, two, lines.at(params.leader)?, rng)?)
-    } else {
-        // 1. <- L: k_i
-        let mut key = Key::default();
-        key.copy_from_slice(&Zeroizing::new(lines.at(params.leader)?.recv_exact(32)?));
-        Part::Client(key, Mutex::default())
-    };
-    Ok(Box::new(Star { params, pivot, part }))
+    // 1. -> client i: k_i
+    let star = Star::open(pivot, params, lines, rng)?;
+    let role = if star.leads() { Role::Receiver } else { Role::Sender };
+    let two = star.other().map(|other| oprf::side(oprf, role, two, lines.at(other)?, rng)).transpose()?;
+    Ok(Box::new(Nty21 { star, two }))
 }
 
-/// Notes that a client serves this unit, which it does once: in two stores under one key V could test guesses by what decodes alike.
-fn once(served: &Mutex<BTreeSet<UnitId>>, unit: UnitId) -> Result<()> {
-    match served.lock().unwrap_or_else(PoisonError::into_inner).insert(unit) {
-        true => Ok(()),
-        false => Err(Error::Bug(format!("a client was asked for unit {unit} twice under one key"))),
-    }
-}
-
-impl<S: Shape> Protocol for Star<S> {
+impl<S: Shape> Protocol for Nty21<S> {
     fn unit(&self, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        match &self.part {
-            Part::Leader(keys, two) => self.leader(keys, &**two, unit, lines, rng),
-            Part::Pivot(two) => self.pivot(&**two, unit, lines, rng),
-            Part::Client(key, served) => {
-                once(served, unit.id)?;
-                self.client(key, unit, lines, rng)
-            }
-        }
-    }
-}
+        let Self { star, two } = self;
+        let params = &star.params;
 
-impl<S: Shape> Star<S> {
-    fn leader(
-        &self,
-        keys: &[Key],
-        two: &dyn Side,
-        unit: &Unit,
-        lines: &mut Lines,
-        rng: &mut SessionRng,
-    ) -> Result<Vec<u32>> {
-        let params = &self.params;
-
-        // 2. -> all: r
-        let r: [u8; SEED] = rng.bytes();
-        for ch in lines.all() {
-            ch.step("seed");
-            ch.send(&r)?;
-        }
-
-        // 4. v(x), and the PSI of two
-        let xs = padded(unit, rng);
-        let mut v = vec![Block::ZERO; xs.len()];
-        keys.iter().for_each(|key| params.mask(key, unit.id).add(&xs, &mut v));
-        let mut places = two.unit(&self.joined(unit, &xs, v), lines.at(self.pivot)?, rng)?;
-
-        // 5. -> every other learner: which keys are common
-        params.tell(unit, &mut places, lines)?;
-        Ok(places)
-    }
-
-    fn pivot(&self, two: &dyn Side, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        let params = &self.params;
-
-        // 2. <- L: r
-        let r = self.seed(lines)?;
-
-        // 3. <- client i: D_i;  u(z)
-        let zs = padded(unit, rng);
-        let u = params.stores(unit.id, &r).decode_sum(&params.clients(Some(self.pivot)), &zs, lines)?;
+        // 2. L -> all: r;  3. client i -> V: D_i
+        let joined = star.unit(unit, lines, rng)?;
 
         // 4. the PSI of two
-        two.unit(&self.joined(unit, &zs, u), lines.at(params.leader)?, rng)?;
+        let mut places = Vec::new();
+        if let (Some(joined), Some(other), Some(two)) = (joined, star.other(), two) {
+            places = two.unit(&joined, lines.at(other)?, rng)?;
+        }
 
-        // 5. <- L: which keys are common, if I learn
+        // 5. L -> every other learner: which keys are common
+        if star.leads() {
+            params.tell(unit, &mut places, lines)?;
+            return Ok(places);
+        }
         params.told(unit, lines)
-    }
-
-    fn client(&self, key: &Key, unit: &Unit, lines: &mut Lines, rng: &mut SessionRng) -> Result<Vec<u32>> {
-        let params = &self.params;
-
-        // 2. <- L: r
-        let r = self.seed(lines)?;
-
-        // 3. -> V: D_i
-        let ys = padded(unit, rng);
-        let mut values = vec![Block::ZERO; ys.len()];
-        params.mask(key, unit.id).add(&ys, &mut values);
-        let store = params.stores(unit.id, &r).encode(&ys, &values, rng)?;
-        let ch = lines.at(self.pivot)?;
-        ch.step("store");
-        ch.send(&store)?;
-
-        // 5. <- L: which keys are common, if I learn
-        params.told(unit, lines)
-    }
-
-    /// r.
-    fn seed(&self, lines: &mut Lines) -> Result<Vec<u8>> {
-        let ch = lines.at(self.params.leader)?;
-        ch.step("seed");
-        ch.recv_exact(SEED)
-    }
-
-    /// A unit of h(x, v(x)), in the order of the keys. Dummies are hashed too, so that the time does not show how many there are.
-    fn joined(&self, unit: &Unit, xs: &[Digest], values: Vec<Block>) -> Unit {
-        let cut = values.into_iter().map(|value| self.params.cut(value)).collect();
-        let mut keys = self.params.joined(unit.id, xs, cut);
-        keys.truncate(unit.keys.len());
-        Unit { keys, ..unit.clone() }
     }
 }

@@ -28,6 +28,13 @@ pub const INTERSECTION_SUM: Reveal = Reveal {
     what: "the sum of the values of the rows of one party whose keys the other holds, and not which these are",
 };
 
+/// The same of three and more parties.
+pub const INTERSECTION_SUM_OF_ALL: Reveal = Reveal {
+    what: "the sum of the values of the rows of one party whose keys all others hold, and not which these are; that party learns the sum too, and if it \
+           made its values up, the sum says of some 62 keys of its choice whether all others hold them",
+    ..INTERSECTION_SUM
+};
+
 /// The output, where numbers are asked for in each group of one party's rows.
 pub const GROUP_TOTALS: Reveal = Reveal {
     name: "group_totals",
@@ -130,7 +137,7 @@ pub const IDENTIFIER_COUNT: Reveal = Reveal {
 pub const IDENTIFIERS: Reveal = Reveal {
     name: "identifiers",
     to: Learner::Everyone,
-    what: "which of the kinds in shared.identifiers each party's table has",
+    what: "which of the kinds in shared.identifiers each party's table has, and how many identifiers a row of it may have",
 };
 
 /// What rows that line up by several identifiers cannot hide.
@@ -180,7 +187,7 @@ pub const MINIMUM: Reveal = Reveal {
 pub const MINIMUM_OF_IDENTIFIERS: Reveal = Reveal {
     name: "minimum",
     to: Learner::Everyone,
-    what: "for each learner, whether there are as many common identifiers, and as many of its rows with one of them, as the job asks for at least; rows of a party that does not learn are not counted",
+    what: "for each learner, whether there are as many common identifiers, and as many of its rows with one of them, as the job asks for at least; where one party does not learn, whether as many times more are common as a row of its may have identifiers",
 };
 
 /// What no encryption hides.
@@ -198,10 +205,14 @@ mod tests {
     #[test]
     fn the_page_to_sign_says_it_in_these_words() {
         let page = include_str!("../../../docs/src/security/data-protection.md");
-        let told = [INTERSECTION, INTERSECTION_SIZE, INTERSECTION_SUM, GROUP_TOTALS, INTERSECTION_SIZE_NOISY];
+        let told = [INTERSECTION, INTERSECTION_SIZE, INTERSECTION_SUM, INTERSECTION_SUM_OF_ALL, GROUP_TOTALS];
         let of_identifiers =
             [INTERSECTION_OF_IDENTIFIERS, IDENTIFIER_COUNT, IDENTIFIERS, MINIMUM_OF_IDENTIFIERS, LINKS];
-        for reveal in told.into_iter().chain([KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC]).chain(of_identifiers) {
+        for reveal in told
+            .into_iter()
+            .chain([INTERSECTION_SIZE_NOISY, KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC])
+            .chain(of_identifiers)
+        {
             let cell = format!("| {} |", reveal.what);
             assert!(page.contains(&cell), "the page lacks the words of {}: {}", reveal.name, reveal.what);
         }

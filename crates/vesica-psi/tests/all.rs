@@ -16,5 +16,6 @@ mod many;
 mod oprf;
 mod sides;
 mod size;
+mod tally;
 mod transcripts;
 mod unbalanced;

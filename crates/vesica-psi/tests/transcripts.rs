@@ -421,6 +421,24 @@ fn many() {
     check("many", transcripts);
 }
 
+#[test]
+fn tally() {
+    let mut transcripts = Map::new();
+    let keys = [digests(0, 30), digests(10, 45), digests(5, 42), digests(0, 50)];
+    for (parties, pivot, learners, total, least) in [
+        (3, 1, &[0][..], Total::Count, None),
+        (3, 0, &[1, 2], Total::Sum, Some(12)),
+        (3, 2, &[0, 1], Total::Sum, Some(1000)),
+        (4, 3, &[2, 0, 3], Total::Sum, None),
+    ] {
+        let job = sides::Many::new(&keys[..parties], Some(pivot), learners);
+        let side = |place, lines: &mut _, rng: &mut _| job.tally::<u64>((total, least, 2), place, lines, rng);
+        let case = format!("{parties} parties, {} learn, {total:?}, least {least:?}", learners.len());
+        transcripts.insert(case, of_many(parties as u8, side));
+    }
+    check("tally", transcripts);
+}
+
 fn unbalanced_in<G: Suite>(transcripts: &mut Map<String, Value>, verifiable: bool) {
     let server = rfc9497::server::<G>(verifiable, &Secret::new([7; 32]), b"vesica").unwrap();
     let client = rfc9497::client::<G>(verifiable.then(|| server.public())).unwrap();

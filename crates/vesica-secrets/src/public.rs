@@ -2,8 +2,9 @@
 
 use crate::backend::reveal;
 use crate::watch::Watch;
+use std::sync::Mutex;
 use vesica_session::{Channel, Lines, Meter, Result, SessionRng, memory};
-use vesica_testkit::{alice, bob};
+use vesica_testkit::{alice, bob, many_with};
 use vesica_types::Party;
 
 /// A channel whose messages are public.
@@ -58,4 +59,21 @@ pub fn two<A: Send, B: Send>(
         let b = scope.spawn(move || b(to_alice, bobs).expect("bob's side"));
         (a.join().expect("alice's side"), b.join().expect("bob's side"))
     })
+}
+
+/// The same of more parties.
+///
+/// # Panics
+/// If a side fails.
+pub fn many<T: Send>(
+    watch: &mut Watch,
+    parties: u8,
+    side: impl Fn(u8, &mut Lines, &mut SessionRng) -> Result<T> + Sync,
+) -> Vec<T> {
+    let rngs: Vec<Mutex<SessionRng>> = (0..parties).map(|_| Mutex::new(watch.rng())).collect();
+    let one = |place: u8, lines: &mut Lines, _: &mut SessionRng| {
+        let mut rng = rngs[usize::from(place)].lock().expect("one side has it");
+        side(place, lines, &mut rng).expect("a side")
+    };
+    many_with(parties, one, |_, end| Box::new(Public(Box::new(end))))
 }

@@ -144,8 +144,8 @@ pub struct KeyList {
 /// The most kinds of identifiers.
 pub const MOST_KINDS: usize = 8;
 
-/// The most identifiers that a row may have.
-const MOST_LISTS: usize = 32;
+/// The most identifiers that a row of a table may have.
+pub const MOST_LISTS: usize = 32;
 
 /// Fails if the job's identifiers contradict the rest of it.
 pub(crate) fn check(shared: &Shared, parties: &[Party], learners: &[Party]) -> Result<(), SpecError> {

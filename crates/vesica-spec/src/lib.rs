@@ -28,7 +28,7 @@ pub use accept::{Accept, All, Extra};
 pub use checks::{LEAST_MEMORY, check_name};
 pub use connect::{Call, Connect, RoadPlan};
 pub use error::SpecError;
-pub use identifiers::{Identifier, KeyList, Match};
+pub use identifiers::{Identifier, KeyList, MOST_LISTS, Match};
 pub use invitation::{Head, Invitation, OwnTable, Proposal, Reply, Terms, host_and_port, is_every_interface};
 pub use join::{Half, Join, Shape};
 pub use key::{KeyPlace, KeyProgram};

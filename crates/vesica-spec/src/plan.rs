@@ -444,7 +444,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         pivot: shared.pivot.as_ref().map(|name| find("shared.pivot", name)).transpose()?.map(|pivot| pivot.place()),
         insecure: shared.insecure,
     };
-    vesica_suite::find(&choice).map_err(|refusal| SpecError::field(refusal.field, refusal.why))?;
+    let suite = vesica_suite::find(&choice).map_err(|refusal| SpecError::field(refusal.field, refusal.why))?;
     if let Some(why) = join::objection(shared.join, shared.result, &parties, &learners) {
         return Err(SpecError::field("shared.join", why));
     }
@@ -502,9 +502,8 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         // Who does not learn, and has one identifier a row, knows that there are as many rows of its own.
         if let Some(other) = other.filter(|other| **other != me || lists.len() > 1) {
             notes.push(format!(
-                "shared.limits.min_intersection: {least} common identifiers in {least} rows of {learner} are enough, and rows of {other} are not \
-                 counted, for it does not hear which match: several of these identifiers may belong to one row there; if each has up to three, \
-                 ask for three times as many"
+                "shared.limits.min_intersection: rows of {other} are not counted, for it does not hear which match: so that {least} of them do, \
+                 {least} times as many identifiers must be common as one row of {other} may have"
             ));
         }
     }
@@ -514,6 +513,23 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
             "\"{column}\" is of use only with shared.result = \"sum\" or \"shares\", and this is \"{result}\"; remove it"
         );
         return Err(SpecError::field("mine.input.value", why));
+    }
+
+    // Of three and more parties one alone can have the values, and all know which.
+    if let Some(owner) = suite.values().and_then(|place| parties.get(usize::from(place))) {
+        let rule = format!(
+            "the values of a sum of three and more parties are those of {owner}, the first of shared.parties that learns and is not the pivot"
+        );
+        let why = match (&mine.input.value, *owner == me) {
+            (None, true) => format!("is missing: {rule}; name the column"),
+            (Some(_), false) => {
+                format!("{rule}; remove it, or change shared.learns or shared.parties on all sides so that it is {me}")
+            }
+            _ => String::new(),
+        };
+        if !why.is_empty() {
+            return Err(SpecError::field("mine.input.value", why));
+        }
     }
 
     let grouped = grouped(shared, mine, owner.as_ref() == Some(&me))?;

@@ -86,20 +86,33 @@ impl Circuit {
     }
 
     /// Bins of a unit for the keys of the party at `place`.
-    fn bins(sizes: &Sizes, place: u8) -> Option<u32> {
+    pub(crate) fn bins(sizes: &Sizes, place: u8) -> Option<u32> {
         cuckoo::bins(sizes.capacity(place), sizes.units, Level::STANDARD)
     }
 
     /// Bits of a target, whoever puts its keys into bins.
-    fn target_bits(sizes: &Sizes) -> Option<u32> {
+    pub(crate) fn target_bits(sizes: &Sizes) -> Option<u32> {
         let most = Self::bins(sizes, 0)?.max(Self::bins(sizes, 1)?);
         Some(vesica_params::target_bits(u64::from(most) * u64::from(sizes.units), Level::STANDARD))
     }
 
     /// log2 of the size of the base field: the sender evaluates each key in three bins.
-    fn base_bits(sizes: &Sizes) -> u32 {
+    pub(crate) fn base_bits(sizes: &Sizes) -> u32 {
         let most = sizes.padded(0).max(sizes.padded(1));
         vesica_params::vole_base_bits(most.saturating_mul(3), false, Level::STANDARD)
+    }
+
+    /// The function of bins between two parties of these sizes, where the one at place `puts` puts its keys into bins.
+    pub(crate) fn function(session: [u8; 32], sizes: &Sizes, puts: u8) -> Result<opprf::Params, Error> {
+        let pairs = sizes.capacity(1 - puts).saturating_mul(3);
+        let too_large = || Error::TooLarge { keys: sizes.capacity(puts).max(pairs / 3), protocol: "rr22" };
+        Ok(opprf::Params {
+            session,
+            bins: Self::bins(sizes, puts).ok_or_else(too_large)?,
+            shape: okvs::paxos(pairs, sizes.units, Level::STANDARD).ok_or_else(too_large)?,
+            bits: Self::target_bits(sizes).ok_or_else(too_large)?,
+            code: CODE,
+        })
     }
 
     fn with<B: Field + 'static>(
@@ -205,15 +218,7 @@ impl Suite for Circuit {
         let groups = self.choice.groups;
         let puts =
             groups.map(|groups| groups.of).or(terms.values).unwrap_or(u8::from(sizes.capacity(1) < sizes.capacity(0)));
-        let pairs = sizes.capacity(1 - puts).saturating_mul(3);
-        let too_large = || Error::TooLarge { keys: sizes.capacity(puts).max(pairs / 3), protocol: "rr22" };
-        let opprf = opprf::Params {
-            session: terms.salt,
-            bins: Self::bins(sizes, puts).ok_or_else(too_large)?,
-            shape: okvs::paxos(pairs, sizes.units, Level::STANDARD).ok_or_else(too_large)?,
-            bits: Self::target_bits(sizes).ok_or_else(too_large)?,
-            code: CODE,
-        };
+        let opprf = Self::function(terms.salt, sizes, puts)?;
         let (total, values) = match self.choice.result {
             ResultKind::Sum => (Total::Sum, true),
             ResultKind::Shares => (Total::Shares, terms.values.is_some()),

@@ -21,6 +21,7 @@ mod mini;
 mod oprf;
 mod ot;
 mod rr22;
+mod tally;
 
 pub use choice::{Choice, CurveName, Grouping, Mode, Noise, ProtocolName, ResultKind, Security};
 pub use vesica_ot::Judge;
@@ -74,6 +75,11 @@ pub trait Suite: Send + Sync {
     /// what is found is wrong, and what that protects. Plan and report print them.
     fn expects(&self, _: &Sizes) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The place of the party whose values are added up, where it must be this one.
+    fn values(&self) -> Option<u8> {
+        None
     }
 
     /// Whether all chance of a run comes from coins that are fixed when it begins, so that after a break the same noise is sent again: who
@@ -259,6 +265,9 @@ pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
         ProtocolName::Ecdh if choice.parties == 3 => ecdh3::suite(choice),
         ProtocolName::Ecdh => ecdh::suite(choice),
         ProtocolName::EcdhOprf => ecdh_oprf::suite(choice),
+        ProtocolName::Rr22 if choice.parties > 2 && choice.result != ResultKind::Rows => {
+            Box::new(tally::Tally::new(choice)?)
+        }
         ProtocolName::Rr22 if choice.parties > 2 => Box::new(many::Many::new(choice)),
         ProtocolName::Rr22 if choice.result == ResultKind::Ids => Box::new(ids::Ids::new(choice)?),
         ProtocolName::Rr22 if choice.result != ResultKind::Rows => Box::new(circuit::Circuit::new(choice)?),
@@ -419,11 +428,18 @@ fn several(choice: &Choice) -> Result<(), Refusal> {
                    take two parties";
         return refusal("shared.security", why.to_owned());
     }
-    if choice.result != ResultKind::Rows {
-        let why =
-            "counts, sums, groups, shares and ids are for two parties only; take result = \"rows\", or two parties";
-        return refusal("shared.result", why.to_owned());
-    }
+    match (choice.protocol, choice.result) {
+        (_, ResultKind::Rows) | (ProtocolName::Rr22, ResultKind::Count | ResultKind::Sum) => Ok(()),
+        (_, ResultKind::Count | ResultKind::Sum) => {
+            let why = "of three and more parties takes protocol = \"rr22\" and a shared.pivot; write these, or take result = \"rows\", or two \
+                       parties";
+            refusal("shared.result", format!("a {} {why}", choice.result.name()))
+        }
+        _ => {
+            let why = "groups, shares and ids are for two parties only; take result = \"rows\", \"count\" or \"sum\", or two parties";
+            refusal("shared.result", why.to_owned())
+        }
+    }?;
     Ok(())
 }
 
@@ -669,7 +685,7 @@ mod tests {
         assert!(find(&choice(ProtocolName::Ecdh, 3, &[0, 1, 2])).is_ok());
         assert_eq!(refused(&choice(ProtocolName::Ecdh, 3, &[0, 2]), "one party, or all"), "shared.learns");
         let count = Choice { result: ResultKind::Count, ..choice(ProtocolName::Ecdh, 3, &[0]) };
-        assert_eq!(refused(&count, "two parties"), "shared.result");
+        assert_eq!(refused(&count, "protocol = \"rr22\" and a shared.pivot"), "shared.result");
     }
 
     /// Three to sixteen parties, whoever learns, with a pivot that is not the only one who does.
@@ -688,8 +704,43 @@ mod tests {
         assert_eq!(refused(&ecdh, "\"rr22\""), "shared.pivot");
         let malicious = Choice { security: Security::Malicious, ..rr22(3, &[0], None) };
         assert_eq!(refused(&malicious, "semi-honest"), "shared.security");
-        let count = Choice { result: ResultKind::Count, ..rr22(5, &[0], None) };
-        assert_eq!(refused(&count, "two parties"), "shared.result");
+        for result in [ResultKind::Groups, ResultKind::Shares, ResultKind::Ids] {
+            let groups = (result == ResultKind::Groups).then_some(Grouping { of: 0, most: 4, sums: 1, least: 5 });
+            let other = Choice { result, groups, ..rr22(5, &[0, 1, 2, 3, 4], Some(1)) };
+            assert_eq!(refused(&other, "two parties"), "shared.result");
+        }
+    }
+
+    /// A count or a sum of three and more parties takes a pivot, and has what the other totals have not.
+    #[test]
+    fn totals_of_many_take_a_pivot_and_refuse_by_name_what_they_do_not_do() {
+        for (result, name) in [(ResultKind::Count, "count"), (ResultKind::Sum, "sum")] {
+            let of = |learners: &[u8], pivot| Choice { result, pivot, ..choice(ProtocolName::Rr22, 5, learners) };
+            for (learners, pivot) in [(&[0][..], 1), (&[0, 1, 2, 3, 4], 0), (&[4], 2), (&[1, 3], 1)] {
+                let suite = find(&of(learners, Some(pivot))).unwrap();
+                let leader = learners.iter().copied().find(|&place| place != pivot).unwrap();
+                assert_eq!(suite.values(), (result == ResultKind::Sum).then_some(leader));
+                assert!(suite.cut() == Cut::Shares && !suite.draws_once());
+                let told: Vec<_> = suite.reveals().into_iter().map(|one| (one.name, one.to)).collect();
+                assert!(told.contains(&("leader_and_pivot", Learner::Together(leader, pivot))), "{told:?}");
+                assert!(!told.iter().any(|(name, _)| *name == "intersection"), "{told:?}");
+            }
+            let none = find(&of(&[0], None)).err().expect("it is refused");
+            assert!(none.field == "shared.pivot" && none.why.contains(&format!("a {name} of three")), "{}", none.why);
+            assert_eq!(refused(&of(&[2], Some(2)), "does not learn"), "shared.pivot");
+            let with = of(&[0], Some(1));
+            let malicious = Choice { security: Security::Malicious, ..with.clone() };
+            assert_eq!(refused(&malicious, "semi-honest"), "shared.security");
+            let noisy = Choice { dp: Some(Noise { epsilon: 1.0, sampling: None, largest: None }), ..with.clone() };
+            assert_eq!(refused(&noisy, "remove it"), "shared.dp");
+            let low = Choice { mode: Mode::LowComm, ..with.clone() };
+            assert_eq!(refused(&low, "one mode"), "shared.mode");
+            assert_eq!(refused(&Choice { insecure: true, ..with.clone() }, "remove insecure"), "shared.insecure");
+            // A comparison shows the one way there is.
+            let all: Vec<_> =
+                choices(&Choice { pivot: None, ..with }).into_iter().map(|of| (of.protocol, of.pivot)).collect();
+            assert_eq!(all, [(ProtocolName::Rr22, Some(1))]);
+        }
     }
 
     /// Two parties of such a job share keys that the others must not see, so their lines need TLS. A job of two, and one by `ecdh`, may

@@ -54,9 +54,9 @@ fn leader(choice: &Choice) -> u8 {
 }
 
 /// The stores of a unit: those of the function, for the leader's keys, and those of the clients, for the keys of the largest.
-struct Shapes<S> {
+pub(crate) struct Shapes<S> {
     function: S,
-    clients: S,
+    pub clients: S,
 }
 
 impl Many {
@@ -65,7 +65,7 @@ impl Many {
         Self { choice: choice.clone() }
     }
 
-    fn leader(&self) -> u8 {
+    pub(crate) fn leader(&self) -> u8 {
         leader(&self.choice)
     }
 
@@ -83,17 +83,31 @@ impl Many {
     }
 
     /// Bytes of a slot of a client's store. The leader tests each of its keys once; with a pivot only keys that both hold can be mistaken.
-    fn slot_bytes(&self, sizes: &Sizes) -> usize {
+    pub(crate) fn slot_bytes(&self, sizes: &Sizes) -> usize {
         let tested = self.choice.pivot.map_or(u64::MAX, |pivot| sizes.padded(pivot)).min(sizes.padded(self.leader()));
         vesica_params::zero_test_bytes(tested, Level::STANDARD)
     }
 
     /// The shapes of the stores, each for so many keys in so many stores.
-    fn shapes<S>(&self, sizes: &Sizes, shape: impl Fn(u64, u32) -> Option<S>) -> Result<Shapes<S>, Error> {
+    pub(crate) fn shapes<S>(&self, sizes: &Sizes, shape: impl Fn(u64, u32) -> Option<S>) -> Result<Shapes<S>, Error> {
         let stores = sizes.units.saturating_mul(self.choice.parties as u32);
         let shape = |keys| shape(keys, stores).ok_or(Error::TooLarge { keys, protocol: "rr22" });
         let largest = self.clients().into_iter().map(|place| sizes.capacity(place)).max().unwrap_or(0);
         Ok(Shapes { function: shape(sizes.capacity(self.leader()))?, clients: shape(largest)? })
+    }
+
+    /// What the parties agreed on, with clients' stores of this shape.
+    pub(crate) fn job<S>(&self, shape: S, seat: &Seat, terms: &Terms) -> Job<S> {
+        Job {
+            session: terms.salt,
+            tag_len: terms.sizes.tag_len,
+            shape,
+            slot_bytes: self.slot_bytes(&terms.sizes),
+            parties: self.choice.parties as u8,
+            place: seat.place,
+            leader: self.leader(),
+            learners: self.choice.learners.clone(),
+        }
     }
 
     /// Opens a side with stores of these shapes.
@@ -122,16 +136,7 @@ impl Many {
     ) -> Result<Opened, Error> {
         let (session, security) = (terms.salt, vesica_ot::Security::SemiHonest);
         let function = Vole::<B, S>::new(Params { session, shape: shapes.function, code: CODE, security });
-        let job = Job {
-            session,
-            tag_len: terms.sizes.tag_len,
-            shape: shapes.clients,
-            slot_bytes: self.slot_bytes(&terms.sizes),
-            parties: self.choice.parties as u8,
-            place: seat.place,
-            leader: self.leader(),
-            learners: self.choice.learners.clone(),
-        };
+        let job = self.job(shapes.clients, seat, terms);
         Ok(Opened::Units(match self.choice.pivot {
             Some(pivot) => nty21::open(&function, pivot, job, lines, rng)?,
             None => kmprt17::open(&function, job, lines, rng)?,

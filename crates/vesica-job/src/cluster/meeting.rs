@@ -257,12 +257,12 @@ impl Meeting {
         let gone = self.gone.clone()?;
         let done = self.done(finished);
         let start = self.ledger.started().filter(|start| self.needs_nobody(&done) && !start.sizes.keys.is_empty())?;
-        let record::Start { salt, coins, sizes } = start.clone();
+        let record::Start { salt, coins, sizes, lists } = start.clone();
         let peer = &self.plan.peers[0].party;
         self.ctl.note(format!("every unit is finished, so the run ends without {peer}, who may not know that: {gone}"));
         let start = self.start(salt, sizes.units, 0);
         let agreed =
-            Agreed { salt, coins, sizes, versions: Vec::new(), lacks: Vec::new(), done, values: None, lanes: 0 };
+            Agreed { salt, coins, sizes, versions: Vec::new(), lacks: Vec::new(), lists, done, values: None, lanes: 0 };
         self.stage = Stage::Alone(Box::new(agreed));
         Some(start)
     }
@@ -388,7 +388,7 @@ impl Meeting {
             || JobError::Setup(format!("not every one of the {units} units is there once; match those first"));
         if matches!(self.stage, Stage::Alone(_)) {
             // Where both learn, they have compared what they found, and said so.
-            return match settle::too_small(plan, common) {
+            return match settle::too_small(plan, common, &agreed.lists) {
                 _ if !every => Err(missing()),
                 Some(least) => Err(JobError::TooSmall(least)),
                 None => join::bounded(times.into()),
@@ -407,7 +407,7 @@ impl Meeting {
                     common.rows
                 ))
             })?;
-            settle::settle(plan, alone, common, &agreed.sizes, &mut session.control)?;
+            settle::settle(plan, alone, common, &agreed, &mut session.control)?;
             join::bounded(times.into())
         })
     }
@@ -550,7 +550,10 @@ mod tests {
         let mut broke = |units, finished: u32| {
             let (keys, capacities, tag_len) = (Vec::new(), Vec::new(), TagLen::new(9).unwrap());
             let sizes = Sizes { units, in_flight: 1, keys, capacities, tag_len };
-            meeting.ledger.start(Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes }).unwrap();
+            meeting
+                .ledger
+                .start(Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes, lists: vec![0; 2] })
+                .unwrap();
             meeting.again(&(0..finished).collect::<Vec<_>>())
         };
         assert!(broke(4, 3) && broke(10, 6) && broke(40, 20) && broke(100, 60));

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vesica_net::Fingerprint;
 use vesica_session::{Channel, Lines, Misbehaviour, SessionRng};
-use vesica_spec::{MAX_KEYS, MAX_LANES, Plan};
+use vesica_spec::{MAX_KEYS, MAX_LANES, MOST_LISTS, Plan};
 use vesica_suite::{Judge, ResultKind, Security, Sizes, Terms};
 use vesica_types::{Coins, Party, TagLen, UnitId};
 
@@ -45,6 +45,8 @@ pub struct Agreed {
     pub versions: Vec<String>,
     /// The kinds of identifiers that this party's table has, and the peer's has not.
     pub lacks: Vec<String>,
+    /// As in [`Start`].
+    pub lists: Vec<u32>,
     /// Units that are not to be done again, by number.
     pub done: Vec<bool>,
     /// The place of the party that has values to add up, if one has.
@@ -111,6 +113,9 @@ pub(crate) struct Hello {
     /// Which of `shared.identifiers` this party's table has, in that order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     kinds: Vec<String>,
+    /// How many identifiers a row of this party's table may have: two for two columns of one kind.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    lists: u32,
     /// Of the protocol, by their ids: builds may differ in them.
     parameters: Vec<String>,
     workers: u32,
@@ -247,6 +252,8 @@ pub fn meet(
     let Said { mine, peers } = greet(plan, Purpose::Run, counted, ledger, lines, certificates)?;
     let mut told = vec![mine.keys; plan.parties.len()];
     peers.iter().for_each(|(peer, theirs)| told[usize::from(peer.place())] = theirs.keys);
+    let mut lists = vec![mine.lists; plan.parties.len()];
+    peers.iter().for_each(|(peer, theirs)| lists[usize::from(peer.place())] = theirs.lists);
     let counts: Option<Vec<u64>> = told.iter().copied().collect();
     let asked_for = peers.iter().map(|(_, theirs)| theirs.lanes).fold(mine.lanes, u32::max);
     let version = |theirs: &Hello| theirs.version.chars().filter(|c| c.is_ascii_graphic()).take(32).collect();
@@ -268,12 +275,15 @@ pub fn meet(
         let before = |place: usize| start.sizes.keys.get(place).copied();
         let another =
             |place: usize, now: Option<u64>| before(place).zip(now).is_some_and(|(before, now)| before != now);
-        let differs = |(peer, theirs): &(Party, Hello)| another(usize::from(peer.place()), theirs.keys);
+        // More identifiers a row let fewer rows be enough.
+        let differs = |(peer, theirs): &(Party, Hello)| {
+            let place = usize::from(peer.place());
+            another(place, theirs.keys) || start.lists.get(place) != Some(&theirs.lists)
+        };
         let ours = another(usize::from(plan.me.place()), mine_keys);
         if ours || peers.iter().any(differs) || !theirs.iter().all(alike) {
-            let other = |(peer, theirs): &&(Party, Hello)| {
-                another(usize::from(peer.place()), theirs.keys)
-                    || theirs.resume.as_ref().is_none_or(|theirs| theirs.done.len() != mine.done.len())
+            let other = |of: &&(Party, Hello)| {
+                differs(of) || of.1.resume.as_ref().is_none_or(|theirs| theirs.done.len() != mine.done.len())
             };
             let place = peers.iter().find(other).map_or(plan.peers[0].party.place(), |(peer, _)| peer.place());
             return Err(lines.at(place)?.accuse(ANOTHER_TABLE).into());
@@ -338,7 +348,7 @@ pub fn meet(
         Counted::Later(_) => begin_of_cluster(plan, sizes.units, sizes.units.into(), share, ledger)?,
     }
     let salt = toss(plan, &session, lines, rng)?;
-    let start = Start { salt, coins: Coins::new(rng.bytes()), sizes };
+    let start = Start { salt, coins: Coins::new(rng.bytes()), sizes, lists };
     ledger.start(start.clone())?;
     let done = vec![false; start.sizes.units as usize];
     Ok(met(start, done, before))
@@ -453,13 +463,13 @@ pub fn size(plan: &Plan, met: Met, keys: u64, ledger: &mut Ledger, lines: &mut L
     } else if start.sizes.keys != by_place {
         return Err(lines.peer()?.accuse(ANOTHER_TABLE).into());
     }
-    let Start { salt, coins, sizes } = start;
-    Ok(Agreed { salt, coins, sizes, versions, lacks, done, values, lanes })
+    let Start { salt, coins, sizes, lists } = start;
+    Ok(Agreed { salt, coins, sizes, versions, lacks, lists, done, values, lanes })
 }
 
 /// What a peer did that goes on with a run, and not with its table.
 const ANOTHER_TABLE: Misbehaviour = Misbehaviour::Contradiction(
-    "it goes on with this run, but says another number of keys or of units than when the run began",
+    "it goes on with this run, but says another number of keys, of identifiers in a row or of units than when the run began",
 );
 
 /// Sees that the peers have as many keys as `before`, where that is known of a run that they have forgotten.
@@ -508,7 +518,10 @@ fn examine(plan: &Plan, mine: &Hello, peer: &Party, theirs: &Hello, ch: &mut dyn
     }
     if differences.is_empty() {
         let known: Vec<&str> = plan.shared.identifiers.iter().map(|of| of.name.as_str()).collect();
-        if !in_order_of(&known, &theirs.kinds) || theirs.kinds.is_empty() != known.is_empty() {
+        // Each kind that a table has is in one column of it at least.
+        let lists = if known.is_empty() { 0..=0 } else { theirs.kinds.len()..=MOST_LISTS };
+        let possible = in_order_of(&known, &theirs.kinds) && theirs.kinds.is_empty() == known.is_empty();
+        if !possible || !lists.contains(&(theirs.lists as usize)) {
             return Err(ch.accuse(Misbehaviour::Malformed("hello")).into());
         }
         if !known.is_empty() && !theirs.kinds.iter().any(|kind| mine.kinds.contains(kind)) {
@@ -531,7 +544,13 @@ fn examine(plan: &Plan, mine: &Hello, peer: &Party, theirs: &Hello, ch: &mut dyn
     }
     // A sum is of the values of one party, and shares of those of one or of nobody.
     let (sum, both) = (plan.shared.result == ResultKind::Sum, theirs.values && mine.values);
-    if both || sum && !theirs.values && !mine.values {
+    if let Some(owner) = plan.suite().values() {
+        // Its program refuses a job that says something else.
+        if theirs.values != (peer.place() == owner) {
+            let fault = "it says that it has values, or none, where all know whose values are added up";
+            return Err(ch.accuse(Misbehaviour::Contradiction(fault)).into());
+        }
+    } else if both || sum && !theirs.values && !mine.values {
         return Err(JobError::Values { peer: peer.to_string(), both: mine.values });
     }
     if theirs.keys.is_none() && refuses_late_counts(plan).is_some() {
@@ -608,6 +627,7 @@ pub(crate) fn hello(plan: &Plan, purpose: Purpose, counted: Counted<'_>, ledger:
         // Of identifiers, the shared part says of how many columns each is.
         key_columns: if plan.lists.is_empty() { plan.keys.len() } else { 0 },
         kinds: plan.kinds(),
+        lists: plan.lists.len() as u32,
         parameters: plan.suite().sets().into_iter().map(str::to_owned).collect(),
         workers: plan.workers,
         memory: plan.memory,
@@ -987,7 +1007,8 @@ mod tests {
         let sizes = Sizes { units: 2, in_flight: 1, keys: vec![10, 20], capacities: vec![10, 20], tag_len };
         for (finished, is_over) in [([true, true], true), ([true, false], false)] {
             let mut held = ledger();
-            held.start(Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes: sizes.clone() }).unwrap();
+            held.start(Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes: sizes.clone(), lists: vec![0; 2] })
+                .unwrap();
             let (mut a, mut b) = pair(&alice.me, &bob.me);
             let met = std::thread::scope(|scope| {
                 // Bob has forgotten the run.
@@ -1083,6 +1104,68 @@ mod tests {
     }
 
     const THREE: [&str; 3] = ["alice", "bob", "carol"];
+
+    /// A job by two kinds of identifiers: a row of alice's has three, and one of bob's two.
+    fn by_identifiers(name: &str) -> Plan {
+        let keys =
+            if name == "alice" { "email = [\"m\", \"n\"], phone = \"t\"" } else { "email = \"m\", phone = \"t\"" };
+        let text = format!(
+            "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"ecdh\"\nlearns = [\"alice\", \"bob\"]\n\
+             insecure = true\nmatch = \"any\"\nidentifiers = [{{ name = \"email\" }}, {{ name = \"phone\" }}]\n[mine]\nname = \"{name}\"\n\
+             listen = \"h:1\"\ninput = {{ path = \"a.csv\", keys = {{ {keys} }} }}\noutput = {{ path = \"o.csv\" }}\n"
+        );
+        vesica_spec::plan(&vesica_spec::parse(&text).unwrap()).unwrap()
+    }
+
+    /// How many identifiers a row may have is said first, stays for the run, and is a number that can be.
+    #[test]
+    fn a_party_says_how_many_identifiers_a_row_may_have_and_stays_with_it() {
+        let (alice, bob) = (by_identifiers("alice"), by_identifiers("bob"));
+        let mut held = ledger();
+        // What bob's first words say of his rows, and why he is refused.
+        for (says, why) in [
+            (Some(2), None),
+            (Some(2), None),
+            (Some(3), Some("another number of keys")),
+            (Some(1), Some("hello")),
+            (Some(33), Some("hello")),
+            (None, Some("hello")),
+        ] {
+            let (a, mut b) = memory::pair(&alice.me, &bob.me);
+            let mut a = Lines::new(vec![Box::new(a)]);
+            let resume = held.started().map(|start| Resume {
+                run: called(&start.salt, &session(&bob, &[]), &bob.me),
+                done: "0".repeat(start.sizes.units as usize),
+            });
+            let ended = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut hello = hello(&bob, Purpose::Run, Counted::Now(20), &ledger(), &session(&bob, &[]));
+                    hello.lists = says.unwrap_or(0);
+                    hello.resume = resume;
+                    let goes_on = hello.resume.is_some();
+                    b.recv(HELLO_LIMIT).unwrap();
+                    b.send(&serde_json::to_vec(&hello).unwrap()).unwrap();
+                    let opening = [5; 64];
+                    if !goes_on {
+                        b.send(&commitment(&session(&bob, &[]), &bob.me, &opening)).unwrap();
+                        b.recv_exact(32).unwrap();
+                        b.send(&opening).unwrap();
+                        b.recv_exact(64).unwrap();
+                    }
+                });
+                agree(&alice, 10, &mut held, &mut a, &[], &mut rng(1))
+            });
+            match (why, ended) {
+                (None, Ok(agreed)) => assert_eq!(agreed.lists, [3, 2]),
+                (Some(why), Err(error)) => {
+                    assert_eq!(error.fault(), Fault::Peer);
+                    let error = error.to_string();
+                    assert!(error.starts_with("bob broke the protocol") && error.contains(why), "{error}");
+                }
+                (why, ended) => panic!("{says:?}: {why:?}, and the run began: {}", ended.is_ok()),
+            }
+        }
+    }
 
     fn of_three(name: &str) -> Plan {
         let text = format!(

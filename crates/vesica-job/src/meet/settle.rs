@@ -1,17 +1,24 @@
 //! What the parties tell each other between the last unit and the output.
 
 use crate::error::JobError;
+use crate::meet::agree::Agreed;
 use crate::units::found::Common;
 use vesica_session::{Error, Lines, Misbehaviour};
 use vesica_spec::{MAX_KEYS, Plan};
-use vesica_suite::{Cut, Sizes};
+use vesica_suite::Cut;
 
 /// The least number of common keys, if this side knows that there are fewer. Who does not learn knows nothing against them. Where
 /// shares are opened, that was seen before anything was. Where rows match by any of several identifiers, this side must have as many rows
-/// that match too: 334 people with three identifiers each are not 1000.
-pub fn too_small(plan: &Plan, common: Common) -> Option<u64> {
+/// that match too: 334 people with three identifiers each are not 1000. Rows of a party that does not learn are counted by nobody, but
+/// so many common keys are rows of its too, by as many as one of them may have: `lists`, by place.
+pub fn too_small(plan: &Plan, common: Common, lists: &[u32]) -> Option<u64> {
     let known = plan.i_learn() && plan.suite().cut() != Cut::Shares;
-    let there_are = if plan.lists.is_empty() { common.keys } else { common.keys.min(common.rows) };
+    let mut there_are = common.keys;
+    if !plan.lists.is_empty() {
+        let unheard = plan.parties.iter().zip(lists).filter(|(party, _)| !plan.learns(party));
+        let of_a_row = unheard.map(|(_, &lists)| u64::from(lists)).fold(1, u64::max);
+        there_are = common.rows.min(common.keys / of_a_row);
+    }
     plan.shared.limits.min_intersection.filter(|&least| known && there_are < least)
 }
 
@@ -20,10 +27,10 @@ pub fn too_small(plan: &Plan, common: Common) -> Option<u64> {
 ///
 /// # Errors
 /// [`JobError::TooSmall`] on all sides; counts of a peer's that cannot be.
-pub fn settle(plan: &Plan, alone: u64, common: Common, sizes: &Sizes, lines: &mut Lines) -> Result<u64, JobError> {
+pub fn settle(plan: &Plan, alone: u64, common: Common, agreed: &Agreed, lines: &mut Lines) -> Result<u64, JobError> {
     lines.all().for_each(|ch| ch.step("settle"));
     if let Some(least) = plan.shared.limits.min_intersection {
-        let enough = too_small(plan, common).is_none();
+        let enough = too_small(plan, common, &agreed.lists).is_none();
         let mut all_say = || -> Result<bool, Error> {
             lines.all().try_for_each(|ch| ch.send(&[u8::from(enough)]))?;
             let mut all = true;
@@ -47,7 +54,7 @@ pub fn settle(plan: &Plan, alone: u64, common: Common, sizes: &Sizes, lines: &mu
     let theirs = ch.swap_exact(&mine.to_le_bytes(), 8)?;
     let theirs = u64::from_le_bytes(theirs.try_into().expect("it has 8 bytes"));
     // Each key without a partner has a row at least.
-    let keys = sizes.keys[usize::from(ch.peer().place())];
+    let keys = agreed.sizes.keys[usize::from(ch.peer().place())];
     let possible = if half.theirs { keys.saturating_sub(common.keys)..=MAX_KEYS } else { 0..=0 };
     if !possible.contains(&theirs) {
         let fault = Misbehaviour::Contradiction("it claims an impossible number of rows without a partner");

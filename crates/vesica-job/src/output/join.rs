@@ -260,7 +260,9 @@ mod tests {
         let sizes = plan.sizes(&[rows, rows], 2, MEMORY);
         let units = Units::cut(table, &plan, &keys, None, &[1; 32], sizes.clone(), 0, dir_of, &ctl).unwrap();
         let mut ledger = Ledger::new(plan.memory, &local.scratch);
-        ledger.start(Start { salt: [1; 32], coins: Coins::new([0; 32]), sizes: sizes.clone() }).unwrap();
+        ledger
+            .start(Start { salt: [1; 32], coins: Coins::new([0; 32]), sizes: sizes.clone(), lists: vec![0; 2] })
+            .unwrap();
         for id in (0..sizes.units).map(UnitId) {
             let (_, found) = units.unit(id).unwrap();
             let found = found.into_iter().map(|(key, rows)| Match { key, rows, times: 1 });
@@ -300,7 +302,9 @@ mod tests {
     /// A ledger with these matches, which come in no order.
     fn ledger(matches: &[Match], sizes: &Sizes, memory: u64, dir: &Path) -> Ledger {
         let mut ledger = Ledger::new(memory, dir);
-        ledger.start(Start { salt: [1; 32], coins: Coins::new([0; 32]), sizes: sizes.clone() }).unwrap();
+        ledger
+            .start(Start { salt: [1; 32], coins: Coins::new([0; 32]), sizes: sizes.clone(), lists: vec![0; 2] })
+            .unwrap();
         for id in (0..sizes.units).rev().map(UnitId) {
             let of_unit: Vec<Match> = matches.iter().filter(|m| m.key.unit() == id).copied().collect();
             ledger.commit(id, &[0; 32], &of_unit).unwrap();

@@ -217,7 +217,7 @@ mod tests {
         let units = Units::cut(&*table, plan, &keys, None, &[7; 32], sizes.clone(), 0, &temp, &ctl).unwrap();
         let mut ledger = Ledger::open(plan, &temp, &World::default().disk, &Control::new(())).unwrap();
         ledger.identify(&blake3::hash(b"")).unwrap();
-        ledger.start(Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes }).unwrap();
+        ledger.start(Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes, lists: vec![0; 2] }).unwrap();
         let kept = ledger.kept().unwrap();
         kept.save(&keys, &units, &ctl).unwrap();
         (keys, units, kept)

@@ -29,9 +29,9 @@ use vesica_types::{Party, UnitId};
 
 /// The kind of the file, and the number of its format. A run may not go on under another one: with number 8 the same coins give other noise
 /// too, and two totals of one table with two noises would tell more than one. Before number 9 a salt was not bound to the parties'
-/// certificates, before number 10 an attempt did not say how many units the job was cut into, and before number 11 keys were
-/// hashed in two steps, and numbered by the first.
-pub const KIND: &[u8; 15] = b"vesica ledger11";
+/// certificates, before number 10 an attempt did not say how many units the job was cut into, before number 11 keys were
+/// hashed in two steps, and numbered by the first, and before number 12 nobody had said how many identifiers a row may have.
+pub const KIND: &[u8; 15] = b"vesica ledger12";
 
 /// Where the ledger of the party `me` is.
 pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
@@ -172,7 +172,10 @@ impl Ledger {
                     Ok(())
                 }
                 // Without key counts, where a party counts later and the connection broke before it had.
-                (1.., Record::Start(start)) if [0, plan.parties.len()].contains(&start.sizes.keys.len()) => {
+                (1.., Record::Start(start))
+                    if [0, plan.parties.len()].contains(&start.sizes.keys.len())
+                        && start.lists.len() == plan.parties.len() =>
+                {
                     ledger.begin(start)
                 }
                 (1.., Record::Count(keys)) if ledger.start.is_some() => {
@@ -520,7 +523,7 @@ mod tests {
     fn start() -> Start {
         let tag_len = TagLen::new(9).unwrap();
         let sizes = Sizes { units: 4, in_flight: 2, keys: vec![30, 60], capacities: vec![10, 20], tag_len };
-        Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes }
+        Start { salt: [7; 32], coins: Coins::new([0; 32]), sizes, lists: vec![0; 2] }
     }
 
     /// An attempt at all four units, two at once.

@@ -33,6 +33,8 @@ pub struct Start {
     pub coins: Coins,
     /// Its sizes.
     pub sizes: Sizes,
+    /// How many identifiers a row of each party's table may have, by place: 0 without `shared.identifiers`.
+    pub lists: Vec<u32>,
 }
 
 impl Head {
@@ -77,9 +79,11 @@ impl Head {
 impl Start {
     /// The start as it is written.
     pub fn encode(&self) -> Vec<u8> {
-        let Start { salt, coins, sizes } = self;
-        let numbers = [sizes.units.into(), sizes.in_flight.into(), sizes.tag_len.bytes() as u64];
-        let numbers = numbers.iter().chain(&sizes.keys).chain(&sizes.capacities).flat_map(|n| n.to_le_bytes());
+        let Start { salt, coins, sizes, lists } = self;
+        let numbers = [sizes.units.into(), sizes.in_flight.into(), sizes.tag_len.bytes() as u64, lists.len() as u64];
+        let lists: Vec<u64> = lists.iter().map(|&lists| lists.into()).collect();
+        let numbers =
+            numbers.iter().chain(&lists).chain(&sizes.keys).chain(&sizes.capacities).flat_map(|n| n.to_le_bytes());
         salt.iter().chain(coins.expose()).copied().chain(numbers).collect()
     }
 }
@@ -153,7 +157,9 @@ impl Record {
                 let (salt, rest) = rest.split_first_chunk()?;
                 let (coins, rest) = rest.split_first_chunk()?;
                 let numbers = numbers(rest)?;
-                let ([units, in_flight, tag], by_place) = numbers.split_first_chunk()?;
+                let ([units, in_flight, tag, parties], by_place) = numbers.split_first_chunk()?;
+                let (lists, by_place) = by_place.split_at_checked(usize::try_from(*parties).ok()?)?;
+                let lists: Vec<u32> = lists.iter().map(|&lists| lists.try_into().ok()).collect::<Option<_>>()?;
                 let (keys, capacities) = by_place.split_at_checked(by_place.len() / 2)?;
                 let sizes = Sizes {
                     units: u32::try_from(*units).ok().filter(|&units| (1..=MAX_BUCKETS as u32).contains(&units))?,
@@ -163,7 +169,7 @@ impl Record {
                     tag_len: TagLen::new((*tag).try_into().ok()?)?,
                 };
                 let possible = keys.len() == capacities.len() && capacities.iter().all(|keys| *keys <= PLACES);
-                possible.then_some(Record::Start(Start { salt: *salt, coins: Coins::new(*coins), sizes }))
+                possible.then_some(Record::Start(Start { salt: *salt, coins: Coins::new(*coins), sizes, lists }))
             }
             2 => {
                 let (id, rest) = rest.split_first_chunk()?;
@@ -198,6 +204,15 @@ mod tests {
         #[test]
         fn no_bytes_make_the_decoder_panic(bytes: Vec<u8>) {
             let _ = Record::decode(&bytes);
+        }
+
+        #[test]
+        fn a_start_survives_its_encoding(lists: Vec<u32>, keys in vec(0..=PLACES, 0..4), units in 1..9u32) {
+            let sizes =
+                Sizes { units, in_flight: 1, capacities: keys.clone(), keys, tag_len: TagLen::new(8).unwrap() };
+            let start = Start { salt: [7; 32], coins: Coins::new([1; 32]), sizes, lists };
+            let decoded = Record::decode(&Record::Start(start.clone()).encode());
+            proptest::prop_assert!(matches!(decoded, Some(Record::Start(of)) if of == start));
         }
 
         #[test]

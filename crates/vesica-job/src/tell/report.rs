@@ -451,7 +451,8 @@ impl Report {
         let (held, holds) = (peers.join(" and "), if peers.len() == 1 { "holds" } else { "hold" });
         match (o.matched, o.matched_rows) {
             _ if o.sum.is_some() => format!(
-                "The values of the rows whose keys both you and {held} hold add up to {}{}; which rows these are, nobody learned.",
+                "The values of the rows whose keys {}you and {held} hold add up to {}{}; which rows these are, nobody learned.",
+                if peers.len() == 1 { "both " } else { "" },
                 if self.chosen.expects.is_empty() { "" } else { "about " },
                 o.sum.unwrap_or_default()
             ),

@@ -26,7 +26,7 @@ use vesica_psi::ecdh3::{self, Ecdh3};
 use vesica_psi::hash::{self, Hash};
 use vesica_psi::ids::{self, Ids};
 use vesica_psi::oprf::{self, Role};
-use vesica_psi::{kmprt17, many, nty21};
+use vesica_psi::{kmprt17, many, nty21, tally};
 use vesica_session::memory::Memories;
 use vesica_session::{
     Found, LISTS, Label, Lines, List, Protocol, Result, Room, SessionRng, Shared, Shares, Sorted, Sorter, Unit, Values,
@@ -377,10 +377,19 @@ impl Many {
         lines: &mut Lines,
         rng: &mut SessionRng,
     ) -> Result<Box<dyn Protocol>> {
+        let params = self.params(shape, place);
+        match self.pivot {
+            Some(pivot) => nty21::open(function, pivot, params, lines, rng),
+            None => kmprt17::open(function, params, lines, rng),
+        }
+    }
+
+    /// What the parties agreed on.
+    fn params<S>(&self, shape: fn(u64) -> S, place: u8) -> many::Params<S> {
         let leader = self.learners[0];
         let others = (0..).zip(&self.capacities).filter(|&(place, _)| place != leader && Some(place) != self.pivot);
         let clients = others.map(|(_, &capacity)| capacity).max().unwrap();
-        let params = many::Params {
+        many::Params {
             session: SESSION,
             tag_len: TagLen::new(10).unwrap(),
             shape: shape(clients as u64),
@@ -389,11 +398,55 @@ impl Many {
             place,
             leader,
             learners: self.learners.clone(),
-        };
-        match self.pivot {
-            Some(pivot) => nty21::open(function, pivot, params, lines, rng),
-            None => kmprt17::open(function, params, lines, rng),
         }
+    }
+
+    /// The side of the party at `place` of a total, opened: over the base field `B`.
+    pub fn open_tally<B: Field + 'static>(
+        &self,
+        total: Total,
+        least: Option<u64>,
+        place: u8,
+        lines: &mut Lines,
+        rng: &mut SessionRng,
+    ) -> Result<Box<dyn Shared>> {
+        let (leader, pivot) = (self.learners[0], self.pivot.expect("a total takes a pivot"));
+        let of = |place: u8| self.capacities[usize::from(place)];
+        let asks =
+            Asks { total, puts: place == leader, learns: (self.learners.contains(&place), false), least, noise: None };
+        let two = if asks.puts { (of(leader), of(pivot)) } else { (of(pivot), of(leader)) };
+        let circuit = circuit_params(two, asks);
+        tally::open::<B, _>(circuit, pivot, self.params(paxos, place), lines, rng)
+    }
+
+    /// What the party at `place` is told of so many units, each of which has all keys, in words.
+    pub fn tally<B: Field + 'static>(
+        &self,
+        asks: (Total, Option<u64>, u32),
+        place: u8,
+        lines: &mut Lines,
+        rng: &mut SessionRng,
+    ) -> Result<String> {
+        self.total::<B>(asks, place, lines, rng).map(told)
+    }
+
+    /// The same.
+    pub fn total<B: Field + 'static>(
+        &self,
+        (total, least, units): (Total, Option<u64>, u32),
+        place: u8,
+        lines: &mut Lines,
+        rng: &mut SessionRng,
+    ) -> Result<Found> {
+        let side = self.open_tally::<B>(total, least, place, lines, rng)?;
+        let mut shares = Vec::new();
+        for id in 0..units {
+            let unit = self.unit(id, place);
+            let has_values = total == Total::Sum && place == self.learners[0];
+            let values = if has_values { values(&unit.keys, total) } else { Values::default() };
+            shares.push(side.unit(&unit, &values, lines, rng)?);
+        }
+        side.open(&shares, &[], lines, rng)
     }
 
     /// The unit with this number, of the party at `place`: every unit has all keys.

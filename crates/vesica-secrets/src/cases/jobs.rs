@@ -2,7 +2,7 @@
 
 use super::Case;
 use crate::backend::{hide, reveal};
-use crate::public::two;
+use crate::public::{many, two};
 use crate::watch::Watch;
 use vesica_block::Block;
 use vesica_curve::Curve25519;
@@ -42,6 +42,7 @@ pub fn cases() -> Vec<Case> {
             let groups = Groups { most: 5, sums: 1, least: 3, labels: true };
             circuit::<u64>(watch, Total::Groups(groups));
         }),
+        Case::new("jobs/tally", tally),
         Case::new("jobs/ids", |watch| {
             let [(xs, n), (ys, m)] = keys(40);
             let bob = sides::ids::<u64, _>(ys, (m, n), sides::paxos);
@@ -88,6 +89,18 @@ fn dp(watch: &mut Watch, hide: Hide) {
     let (n, m) = (xs.len(), ys.len());
     let bob = sides::dp::<Curve25519>(ys, (m, n), true, 1 << 126, hide.clone());
     run(watch, sides::dp::<Curve25519>(xs, (n, m), false, 1 << 126, hide), bob);
+}
+
+fn tally(watch: &mut Watch) {
+    let keys = [(0, 40), (27, 50), (20, 45)].map(|(from, to)| {
+        let mut keys = digests(from, to);
+        hide(&mut keys);
+        keys
+    });
+    let job = sides::Many::new(&keys, Some(1), &[0]);
+    let side =
+        |place, lines: &mut Lines, rng: &mut SessionRng| job.total::<u64>((Total::Sum, Some(5), 1), place, lines, rng);
+    many(watch, 3, side).into_iter().for_each(|found| reveal(&[found]));
 }
 
 fn circuit<B: Field>(watch: &mut Watch, total: Total) {

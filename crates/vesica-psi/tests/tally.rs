@@ -1,8 +1,6 @@
 //! Totals of three to sixteen parties against a plain join and against hostile peers, and what each party is told besides.
 
-mod sides;
-
-use sides::Many;
+use crate::sides::Many;
 use vesica_block::Block;
 use vesica_psi::circuit::Total;
 use vesica_session::{Channel, Fault, Result};

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::offer::Offer;
 use crate::retrieve::epoch::{self, date};
 use crate::retrieve::make::Made;
-use crate::secret;
+use crate::secret::{self, Use};
 use crate::stock::Stock;
 use crate::suite::Kind;
 use std::path::PathBuf;
@@ -37,8 +37,8 @@ pub struct Prepared {
     pub empty: u64,
     /// What was written.
     pub product: Product,
-    /// Whether the file with the secret is sealed by a key or a passphrase.
-    pub sealed: bool,
+    /// Files with secrets that neither a key nor a passphrase seals, and what each is of.
+    pub unsealed: Vec<(Use, PathBuf)>,
     /// What stood there before, where all of it was made anew.
     pub before: Option<Before>,
 }
@@ -96,7 +96,7 @@ pub fn settled(plan: &ServePlan) -> Result<ServePlan, Error> {
 
 /// The protocol of the plan's service.
 pub fn kind(plan: &ServePlan) -> Kind {
-    Kind::of(plan.service.protocol, plan.service.hint)
+    Kind::from(&plan.service)
 }
 
 /// The key of the function while something is made with it. A new key is on the disk before anything is made, and the old one until
@@ -124,18 +124,24 @@ impl<'a> Keyed<'a> {
         }
         let _locked = secret::lock(&plan.secret)?;
         let public = before.and_then(|offer| offer.public().ok());
-        secret::settle(&plan.secret, |seed| match &public {
+        secret::settle(&plan.secret, Use::Function, |seed| match &public {
             Some(public) => Ok(secret::Root::new(&plan.service, seed).function()?.public() == public),
             None => Ok(false),
         })?;
         let known = match rotate {
-            true => None,
-            false => secret::load(&plan.secret)?,
+            true => {
+                secret::check_use(&plan.secret, Use::Function)?;
+                None
+            }
+            false => secret::load(&plan.secret, Use::Function)?,
         };
         let given = plan.seed.as_deref().map(|path| secret::raw(path, &plan.store)).transpose()?;
         let is_new = known.is_none() || given.as_ref().is_some_and(|given| known.as_ref() != Some(given));
         let seed = given.or(known).map_or_else(|| world.chance.seed(), Ok)?;
-        let sealed = if is_new { secret::save_next(&plan.secret, &seed)? } else { secret::is_sealed(&plan.secret)? };
+        let sealed = match is_new {
+            true => secret::save_next(&plan.secret, Use::Function, &seed)?,
+            false => secret::is_sealed(&plan.secret)?,
+        };
         Ok(Self { root: secret::Root::new(&plan.service, seed), sealed, is_new, plan, _locked })
     }
 
@@ -173,6 +179,15 @@ pub fn agrees(plan: &ServePlan, offer: &Offer) -> Result<(), Error> {
         Some((field, _)) => Err(Error::Setup(format!("{field}: the store was prepared with another one{again}"))),
         None => Ok(()),
     }
+}
+
+/// The secrets of these whose files are not sealed.
+pub fn unsealed(plan: &ServePlan, sealed: [(Use, Option<bool>); 2]) -> Vec<(Use, PathBuf)> {
+    let place = |of| match of {
+        Use::Function => plan.secret.path.clone(),
+        Use::Signatures => plan.signer.path.clone(),
+    };
+    sealed.into_iter().filter(|(_, sealed)| *sealed == Some(false)).map(|(of, _)| (of, place(of))).collect()
 }
 
 /// The table of the plan.
@@ -308,7 +323,7 @@ clients = {{}}
         let outputs = ["one", "other"].map(|folder| {
             let dir = tempfile::tempdir().unwrap();
             let secret = dir.path().join("here.store.secret");
-            secret::save(&Place { path: secret, key: None }, &secret::Seed::new([7; 32])).unwrap();
+            secret::save(&Place { path: secret, key: None }, Use::Function, &secret::Seed::new([7; 32])).unwrap();
             std::fs::write(dir.path().join("list.csv"), format!("name\n{folder}\n")).unwrap();
             let mine = "input = { path = \"FOLDER/list.csv\", keys = [] }";
             let plan = plan(dir.path(), "here", ["protocol = \"download\"\nby = \"index\"", mine]);
@@ -345,7 +360,7 @@ clients = {{}}
         let plan = plan(dir.path(), "here", ["protocol = \"ecdh-oprf\"\ncurve = \"ristretto255\"", mine]);
         let ctl = Control::new(());
         let offer = prepare(&plan, &Change::default(), &World::default(), &ctl).unwrap().offer;
-        let seed = secret::load(&plan.secret).unwrap().unwrap();
+        let seed = secret::load(&plan.secret, Use::Function).unwrap().unwrap();
         let curve = plan.service.curve;
         let before =
             vesica_suite::function::server(curve, false, &vesica_types::Secret::new(*seed), b"vesica").unwrap();

@@ -73,11 +73,13 @@ fn in_words(plan: &ServePlan, prepared: &Prepared) -> String {
     if prepared.offer_changed {
         text += "The offer is another one than before: clients need the new one, and fetch everything again.\n";
     }
-    if !prepared.sealed {
+    for (of, path) in &prepared.unsealed {
         text += &format!(
-            "Note: {} is not sealed. Whoever reads it can guess at every key; give mine.secret_key, or a passphrase in \
-             VESICA_SERVICE_PASSPHRASE, and prepare again with --rotate.\n",
-            plan.secret.path.display()
+            "Note: {} is not sealed. Whoever reads this {} can {}; give mine.secret_key, or a passphrase in VESICA_SERVICE_PASSPHRASE, and \
+             prepare again with --rotate.\n",
+            path.display(),
+            of.what(),
+            of.opens()
         );
     }
     format!("{text}offer {}\n", spelled(&prepared.offer.hash()))

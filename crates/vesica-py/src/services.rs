@@ -53,7 +53,7 @@ pub fn prepare(
         };
         made["rows"] = prepared.rows.into();
         made["empty"] = prepared.empty.into();
-        made["sealed"] = prepared.sealed.into();
+        made["sealed"] = prepared.unsealed.is_empty().into();
         made["offer_changed"] = prepared.offer_changed.into();
         made["offer"] = spelled(&prepared.offer.hash()).into();
         Ok(made.to_string())

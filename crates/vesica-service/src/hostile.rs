@@ -109,24 +109,26 @@ impl Wire {
     }
 }
 
-/// Carries bytes to their end, and gives them. Something may be done to the first message of so many bytes in one frame.
+/// Carries bytes to their end, and gives them. Something may be done to the first message of so many bytes, as far as its first frame has it.
 fn carry(mut from: TcpStream, mut to: TcpStream, mut spoiled: Spoiled) -> Vec<u8> {
     let (mut all, mut buffer, mut sent) = (Vec::new(), vec![0; 1 << 16], 0);
     while let Ok(read @ 1..) = from.read(&mut buffer) {
         all.extend_from_slice(&buffer[..read]);
         let mut ready = all.len();
         if let Some((length, spoil)) = spoiled.clone() {
-            // A frame that begins a message has its line, 2, its length and that of the message before the message itself.
-            let head = [&[2][..], &(length as u32 + 4).to_le_bytes()[..3], &(length as u32).to_le_bytes()].concat();
-            let begin = all.windows(head.len()).position(|window| window == head).map(|at| at + head.len());
-            match begin {
-                Some(begin) if begin + length <= all.len() => {
-                    spoil(&mut all[begin..begin + length]);
+            // A frame that begins a message has its line, 2, its length and that of the message before the message itself, or before as much of
+            // it as one frame has.
+            let due = (length as u32).to_le_bytes();
+            let begin = all.windows(8).position(|head| head[0] == 2 && head[4..] == due).map(|at| at + 8);
+            if let Some(begin) = begin {
+                let framed = u32::from_le_bytes([all[begin - 7], all[begin - 6], all[begin - 5], 0]) as usize - 4;
+                if begin + framed <= all.len() {
+                    spoil(&mut all[begin..begin + framed]);
                     spoiled = None;
+                } else {
+                    // It goes on when it is whole.
+                    ready = begin;
                 }
-                // It goes on when it is whole.
-                Some(begin) => ready = begin,
-                None => {}
             }
         }
         if to.write_all(&all[sent..ready]).is_err() {
@@ -240,7 +242,7 @@ impl House {
                  clients = {{ alice = {{ keys_a_day = 1000000, requests_a_minute = 100000 }} }}\n",
                 named(kind),
                 // Room for a value that is longer than those of the list.
-                if kind.protocol == "ckks-pir" { "" } else { "value_bytes = 30" },
+                if kind.protocol == "ckks-pir" || more.contains("value_bytes") { "" } else { "value_bytes = 30" },
                 path("list.csv"),
                 path("list.store"),
             ),
@@ -590,6 +592,129 @@ fn masks_that_lie_get_nothing_out_of_a_client() {
     }
 }
 
+/// One mask of several lies. What is decoded with it is lost, and nothing else is; and the server sees the same of who asks for what is lost and who
+/// does not: all masks are copied, and nobody asks again.
+#[test]
+fn one_mask_that_lies_costs_the_rows_of_its_block_alone() {
+    // Three groups of 2048 records stand in rows 0 to 399, 400 to 799 and 800 to 1199. The first block has 1024 rows.
+    let kind = Kind { protocol: NO_HINT, ..PIANO };
+    let house = || House::with(kind, 5000, "value_bytes = 388");
+    let mut honest = house();
+    honest.serve();
+    let asked = [4, 2000, 4500];
+    let wanted = honest.ask("honest", &asked);
+    assert_eq!(wanted.rows, asked.map(|key| honest.row(key)));
+    let place = |house: &House, key: u64| {
+        let offer = Offer::load(house.store()).unwrap();
+        let epoch = Epoch::load(&offer, house.store()).unwrap();
+        offer.kind().scheme().unwrap().place(epoch.records, &epoch.seed(), key).unwrap()
+    };
+    for block in [0, 1] {
+        let mut house = house();
+        spoil_masks(&house, |masks| {
+            assert_eq!(masks.len(), 24 + 2 * MASK);
+            poison(&mut masks[24..][MASK * block..][..MASK]);
+        });
+        house.serve();
+        let is_lost = |key: &u64| block == 0 || place(&house, *key) >= 4096;
+        let (lost, kept): (Vec<u64>, Vec<u64>) = (0..5000).partition(is_lost);
+        assert_eq!(kept.is_empty(), block == 0);
+        let one = house.ask("one", &lost[..3]);
+        assert!(one.rows.is_empty() && lengths(&one.said) == lengths(&wanted.said), "{block}");
+        if block == 1 {
+            let other = house.ask("other", &kept[..3]);
+            assert_eq!(other.rows, kept[..3].iter().map(|key| house.row(*key)).collect::<Vec<_>>());
+            assert!(one.said == other.said);
+            // What the server noted of both is one thing.
+            assert_eq!(one.told.1, other.told.1);
+        }
+    }
+}
+
+/// A patch that is not the difference of two tables: what a client decodes depends on its secret, as with a mask that lies. The table is that of
+/// the epoch before, and the patch says that one of its rows changed.
+#[test]
+fn a_patch_that_lies_gets_nothing_out_of_a_client() {
+    let kind = Kind { protocol: NO_HINT, ..PIANO };
+    let changed = |is_honest: bool| {
+        let mut house = House::new(kind, ROWS);
+        let store = house.store().to_owned();
+        let offer = Offer::load(&store).unwrap();
+        let bytes = |number| std::fs::read(store.join(table_name(number))).unwrap();
+        let before = bytes(1);
+        let list = house.dir.path().join("list.csv");
+        let other = std::fs::read_to_string(&list).unwrap().replace("\n50,50.5", "\n50,77.5");
+        std::fs::write(&list, other).unwrap();
+        drop(crate::prepare(&house.server, &Change::default(), &World::default(), &Control::new(())).unwrap());
+        let mut epoch = Epoch::load(&offer, &store).unwrap();
+        assert!(epoch.number == 2 && epoch.log > 0);
+        if !is_honest {
+            let mut table = bytes(2);
+            let records = table.len() - retrieval(&offer, &epoch).unwrap().beside() as usize;
+            table[..records].copy_from_slice(&before[..records]);
+            // The server's own check: its epoch, and a hash of the records and the columns.
+            let (all, columns) = (table[..records].to_vec(), table[records + 24 + 32..].to_vec());
+            table[records + 24..][..32].copy_from_slice(blake3::hash(&[all, columns].concat()).as_bytes());
+            epoch.table = epoch::table_sum(&table);
+            std::fs::write(store.join(table_name(2)), table).unwrap();
+            house.sign(&offer, &mut epoch);
+            std::fs::write(store.join(epoch::NAME), epoch.encode()).unwrap();
+        }
+        house.serve();
+        house
+    };
+    let house = changed(true);
+    let wanted = house.ask("honest", &[3, 6, 9]);
+    assert_eq!(wanted.rows, [3, 6, 9].map(|key| house.row(key)));
+    let house = changed(false);
+    let (one, two) = (house.ask("one", &[3, 6, 9]), house.ask("two", &[12, 15, 50]));
+    assert!(one.rows.is_empty() && two.rows.is_empty());
+    assert!(one.said == two.said && lengths(&one.said) == lengths(&wanted.said));
+    assert_eq!(one.told, two.told);
+    // Whoever has the table sees it.
+    let why = crate::audit_store(house.store(), None, 1, &World::default(), &Control::new(())).unwrap_err().to_string();
+    assert!(why.contains("is not what the table makes of it"), "{why}");
+}
+
+/// Whatever the scheme, a client whose answers are zeros, ones or noise says what it says to an honest server, now and in its next run. It asks for
+/// nothing again, ends as it ends otherwise, and writes no row that it did not get.
+#[test]
+fn answers_that_lie_are_asked_for_once_whatever_the_scheme() {
+    let noise = |bytes: &mut [u8]| {
+        (0u64..).zip(bytes).for_each(|(at, byte)| *byte = blake3::hash(&at.to_le_bytes()).as_bytes()[0]);
+    };
+    let changes: [fn(&mut [u8]); 3] = [|bytes| bytes.fill(0), |bytes| bytes.fill(0xff), noise];
+    for by in [By::Index, By::Key] {
+        for (protocol, private) in all_by(by) {
+            let kind = Kind { protocol, by, private };
+            let mut house = House::new(kind, ROWS);
+            let offer = Offer::load(house.store()).unwrap();
+            let scheme = retrieval(&offer, &Epoch::load(&offer, house.store()).unwrap()).unwrap();
+            if scheme.sizes().query == 0 {
+                continue;
+            }
+            house.serve();
+            // One key is one record or two, and their answers are the first message that has this length.
+            let records = crate::retrieve::records_a_row(offer.kind(), by).min(scheme.together());
+            let answers = records as usize * scheme.sizes().answer;
+            let runs = |house: &House, name: &str| {
+                let first = house.ask(name, &[30]);
+                house.wire.spoil(0, |_| ());
+                (first, house.ask(name, &[30]))
+            };
+            let honest = runs(&house, "honest");
+            assert_eq!(honest.0.rows, [house.row(30)], "{kind:?}");
+            for (turn, change) in changes.into_iter().enumerate() {
+                house.wire.spoil(answers, change);
+                let lied = runs(&house, &format!("lied to {turn}"));
+                assert!(lied.0.said == honest.0.said && lied.1.said == honest.1.said, "{kind:?}, {turn}");
+                assert!(lied.0.rows.is_empty(), "{kind:?}, {turn}: {:?}", lied.0.rows);
+                assert_eq!(lied.0.told.1, honest.0.told.1, "{kind:?}, {turn}");
+            }
+        }
+    }
+}
+
 /// The answers of a server that lies, without a hint: zeros, half of them blanked, noise, another epoch at their heads, and all that again with
 /// masks that lie. The client says what it says to an honest server, whatever it decodes, and no row that was not asked for honestly is written.
 #[test]
@@ -742,6 +867,15 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
         assert!(why.contains("not the time of the epoch") && !why.contains("20"), "{why}");
     }
     assert_eq!(house.ask("alice", &[3]).rows, [house.row(3)]);
+    // In the last tenth of its time that is said.
+    for (days, is_said) in [(0, false), (80, false), (82, true), (89, true)] {
+        let (plan, notes) = (house.plan("soon"), Notes::default());
+        ask(&plan, Io { world: off(days), ..files(&plan).unwrap() }, &Control::new(notes.clone())).unwrap();
+        let notes = notes.0.lock().unwrap().clone();
+        let said = |note: &String| note.contains("epoch 1 (") && note.contains("which clients take until 2");
+        assert_eq!(notes.iter().any(said), is_said, "{days}: {notes:?}");
+    }
+    house.wire.said();
     // An audit and `vesica check` name it by its whole hash, and say what its time is by their clock.
     let named = format!("epoch 1 ({})", hex(blake3::hash(&document).as_bytes()));
     for (world, words) in [(World::default(), "valid until"), (later.clone(), "over since"), (off(-2), "to come")] {
@@ -814,7 +948,8 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     assert!(why.contains(lost) && why.contains("--rotate") && !house.server.signer.path.exists(), "{why}");
     std::fs::copy(&twin.signer.path, &house.server.signer.path).unwrap();
     prepare(&house.server, false).unwrap();
-    crate::secret::save(&house.server.signer, &zeroize::Zeroizing::new([9; 32]), &Control::new(())).unwrap();
+    let another = zeroize::Zeroizing::new([9; 32]);
+    crate::secret::save(&house.server.signer, crate::secret::Use::Signatures, &another, &Control::new(())).unwrap();
     assert!(prepare(&house.server, false).unwrap_err().to_string().contains(lost));
     // Whoever has stolen the key signs nothing for the new offer. A file that is damaged is replaced so too.
     std::fs::write(&house.server.signer.path, "damaged").unwrap();
@@ -832,7 +967,23 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     std::os::unix::fs::symlink(&house.server.secret.path, house.dir.path().join("link")).unwrap();
     std::fs::hard_link(&house.server.secret.path, house.dir.path().join("hard")).unwrap();
     std::os::unix::fs::symlink(house.store(), house.dir.path().join("inside")).unwrap();
-    for (name, why) in [("link", "mine.secret"), ("hard", "mine.secret"), ("inside/key", "mine.store")] {
+    crate::secret::save(
+        &vesica_spec::service::Secret { path: house.dir.path().join("other.secret"), key: None },
+        crate::secret::Use::Function,
+        &another,
+        &Control::new(()),
+    )
+    .unwrap();
+    std::os::unix::fs::symlink(house.dir.path().join("one.lock"), house.dir.path().join("to a lock")).unwrap();
+    std::fs::write(house.dir.path().join("one.lock"), "").unwrap();
+    for (name, why) in [
+        ("link", "mine.secret"),
+        ("hard", "mine.secret"),
+        ("inside/key", "mine.store"),
+        ("other.secret", "other.secret holds a key of the function, and no key that signs epochs"),
+        ("one.next", "beside another key"),
+        ("to a lock", "beside another key"),
+    ] {
         let refused = aside(name).0.unwrap_err();
         assert!(refused.contains("mine.signer") && refused.contains(why), "{name}: {refused}");
     }
@@ -841,6 +992,70 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     let locked = crate::secret::lock(&place).unwrap();
     assert!(aside("new/folder/key").0.unwrap_err().contains("another `vesica prepare` is at work"));
     drop(locked);
+}
+
+/// An offer that cannot be read is not taken for none: a new one in its place would send every client away.
+#[test]
+fn an_offer_that_cannot_be_read_is_not_replaced() {
+    for kind in [Kind { protocol: NO_HINT, ..PIANO }, PIANO, STORE] {
+        let house = House::new(kind, ROWS);
+        let path = house.store().join("offer.json");
+        let prepare = |rotate| {
+            let change = Change { rotate, ..Change::default() };
+            crate::prepare(&house.server, &change, &World::default(), &Control::new(()))
+        };
+        let whole = std::fs::read(&path).unwrap();
+        for damaged in [&whole[1..], b"", b"{\"version\":9}"] {
+            std::fs::write(&path, damaged).unwrap();
+            for rotate in [false, true] {
+                let error = prepare(rotate).unwrap_err();
+                let why = error.to_string();
+                assert!(why.contains("offer.json") && why.contains("restore it from a copy"), "{kind:?}: {why}");
+                assert_eq!(std::fs::read(&path).unwrap(), damaged);
+            }
+        }
+        std::fs::write(&path, &whole).unwrap();
+        assert_eq!(crate::spelled(&prepare(false).unwrap().offer.hash()), house.offer);
+    }
+}
+
+/// A key that signs and is not sealed is named, also where no function protects rows. Rows are changed without a word written where it stands.
+#[test]
+fn a_signer_is_named_if_it_is_not_sealed_and_read_alone_where_rows_change() {
+    for private in [Private::Client, Private::Both] {
+        let mut house = House::new(Kind { protocol: NO_HINT, by: By::Key, private }, ROWS);
+        let folder = house.dir.path().join("keys");
+        house.server.signer.path = folder.join("signer");
+        let prepare = |house: &House, change: &Change| {
+            crate::prepare(&house.server, change, &World::default(), &Control::new(())).unwrap()
+        };
+        let whole = Change { rotate: true, ..Change::default() };
+        let of = |unsealed: &[(crate::secret::Use, PathBuf)]| -> Vec<PathBuf> {
+            unsealed.iter().map(|(_, path)| path.clone()).collect()
+        };
+        let all = [house.server.secret.path.clone(), house.server.signer.path.clone()];
+        let wanted = if private == Private::Both { &all[..] } else { &all[1..] };
+        assert_eq!(of(&prepare(&house, &whole).unsealed), wanted);
+        std::fs::remove_file(folder.join("signer.lock")).unwrap();
+        let more = house.dir.path().join("more.csv");
+        std::fs::write(&more, "id,size\n1000,7.5\n").unwrap();
+        let change = Change { append: Some(more), ..Change::default() };
+        assert_eq!(of(&prepare(&house, &change).unsealed), wanted);
+        let names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["signer"], "{private:?}");
+        // Nor where a prepare was killed before its new key had its name.
+        std::fs::rename(folder.join("signer"), folder.join("signer.next")).unwrap();
+        prepare(&house, &change);
+        assert!(!folder.join("signer").exists());
+        prepare(&house, &Change::default());
+        assert!(folder.join("signer").exists() && !folder.join("signer.next").exists());
+        // Sealed, neither is named.
+        let key = house.dir.path().join("key");
+        vesica_job::rooms::replace_privately(&key, &[7; 32]).unwrap();
+        (house.server.secret.key, house.server.signer.key) = (Some(key.clone().into()), Some(key.into()));
+        drop(std::fs::remove_file(&house.server.signer.path));
+        assert!(prepare(&house, &whole).unsealed.is_empty());
+    }
 }
 
 /// A new offer begins its numbers anew. Whoever has had a greater one under the old offer is told that this shows nothing of what the server did.

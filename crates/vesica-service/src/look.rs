@@ -31,7 +31,7 @@ pub fn check_server(plan: &ServePlan, ctl: &Control) -> Result<Checked, Error> {
     secret::given(&plan.secret, ctl)?;
     if plan.secret.path.exists() {
         secret::check_mode(&plan.secret.path)?;
-        secret::load(&plan.secret, ctl)?;
+        secret::load(&plan.secret, secret::Use::Function, ctl)?;
         checked.add("secret", format!("{} opens", plan.secret.path.display()));
     } else {
         checked.add("secret", format!("{} is made by `vesica prepare`", plan.secret.path.display()));

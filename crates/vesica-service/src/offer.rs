@@ -6,6 +6,7 @@ use crate::suite::{ALL, Kind};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
+use vesica_job::JobError;
 use vesica_spec::service::{By, Hint, Private, Service, ServiceProtocol};
 use vesica_spec::{CurveName, Rules};
 
@@ -90,7 +91,7 @@ impl Offer {
         tag_bits: u32,
         public: &[u8],
     ) -> Result<Self, Error> {
-        let kind = Kind::of(service.protocol, service.hint);
+        let kind = Kind::from(service);
         if kind.hint != service.hint {
             let why = format!(
                 "service.hint: \"{}\" needs hint = \"none\" or hint = \"copied\" here",
@@ -186,6 +187,9 @@ impl Offer {
         if !is_signed {
             return Err("it has no key for its epochs, or one that is not wanted".to_owned());
         }
+        if offer.signer().is_some_and(|key| is_weak(&key)) {
+            return Err("its key for epochs is a weak one, by which anybody could sign".to_owned());
+        }
         if offer.retrieval.is_some() != offer.kind().suite().scheme().is_some() || !is_hint {
             return Err("it is no offer of its protocol".to_owned());
         }
@@ -223,6 +227,22 @@ impl Offer {
         let path = folder.join(NAME);
         let bytes = std::fs::read(&path).map_err(Error::file("cannot read", &path))?;
         Self::decode(&bytes).map_err(|why| Error::Damaged { path, why })
+    }
+
+    /// The offer of the store in `folder`, if there is one.
+    ///
+    /// # Errors
+    /// If what is there cannot be read. A new offer in its place would send every client away, and with it goes what tells them that a table is an
+    /// older one.
+    pub fn before(folder: &Path) -> Result<Option<Self>, Error> {
+        match Self::load(folder) {
+            Ok(offer) => Ok(Some(offer)),
+            Err(Error::Job(JobError::File { error, .. })) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::Setup(format!(
+                "{error}. Nothing was made: restore it from a copy of the store; or move it away, and tell clients the new offer that \
+                 `vesica prepare` makes then"
+            ))),
+        }
     }
 
     /// What stands in `folder` under the first name, if the epoch there is of it.
@@ -279,6 +299,38 @@ impl Offer {
         vesica_job::rooms::replace(&folder.join(NAME), &self.encode())?;
         Self::remove_next(folder)
     }
+}
+
+/// The y of the points of Edwards25519 whose order divides 8, with those that are written above the field's prime: 0, 1, that of the points of
+/// order 8 and its negative, -1, p and p + 1. They are what libsodium refuses (`ge25519_has_small_order`).
+const SMALL_ORDER: [[u8; 32]; 7] = [
+    [0; 32],
+    y(1, 0, 0),
+    [
+        0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0, 0xd5, 0xdf,
+        0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05,
+    ],
+    [
+        0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a, 0x20,
+        0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a,
+    ],
+    y(0xec, 0xff, 0x7f),
+    y(0xed, 0xff, 0x7f),
+    y(0xee, 0xff, 0x7f),
+];
+
+/// 32 bytes that begin with one and end with another.
+const fn y(first: u8, between: u8, last: u8) -> [u8; 32] {
+    let mut bytes = [between; 32];
+    (bytes[0], bytes[31]) = (first, last);
+    bytes
+}
+
+/// Whether a public key of Ed25519 is a point of small order: then signatures that hold can be made without its private key.
+fn is_weak(key: &[u8]) -> bool {
+    // The highest bit is the sign of x.
+    let without_sign = |key: &[u8; 32]| std::array::from_fn(|i| if i == 31 { key[i] & 0x7f } else { key[i] });
+    <&[u8; 32]>::try_from(key).is_ok_and(|key| SMALL_ORDER.contains(&without_sign(key)))
 }
 
 /// A service that nobody runs: whoever measures a scheme, or feeds decoders, makes an offer of it.
@@ -381,6 +433,38 @@ mod tests {
             assert!(Offer::decode(&bad.encode()).unwrap_err().contains("no key for its epochs"));
         }
         assert_eq!(Offer::decode(&copied.encode()).unwrap(), copied);
+    }
+
+    /// With a key of small order everybody can sign: a signature with the number 0 and the neutral point holds for one message in eight at least.
+    /// No offer with such a key is taken, and one that cannot be read is not taken for none.
+    #[test]
+    fn a_key_by_which_anybody_can_sign_is_refused() {
+        let service =
+            sample(Kind { protocol: ServiceProtocol::SimplePir, hint: Some(Hint::None) }, By::Index, Private::Client);
+        let bare = Offer::new(&service, 0, Some(8), 0, &[]).unwrap();
+        let mut forged = 0;
+        for weak in SMALL_ORDER {
+            for sign in [0, 0x80] {
+                let mut key = weak;
+                key[31] |= sign;
+                let neutral = [&[1][..], &[0; 63]].concat();
+                let holds = |message: u8| {
+                    ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, key)
+                        .verify(&[message], &neutral)
+                        .is_ok()
+                };
+                forged += u32::from((0..64).any(holds));
+                let why = Offer::decode(&bare.clone().signed_by(&key, [6; 16]).encode()).unwrap_err();
+                assert!(why.contains("anybody could sign"), "{why}");
+            }
+        }
+        // Not all of these are points that the library reads; all eight that are points are.
+        assert!(forged >= 8, "{forged}");
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Offer::before(dir.path()).unwrap().is_none());
+        std::fs::write(dir.path().join(NAME), "{").unwrap();
+        let why = Offer::before(dir.path()).unwrap_err().to_string();
+        assert!(why.contains("offer.json is damaged: it is no offer") && why.contains("restore it"), "{why}");
     }
 
     /// Where no offer is pinned, a stranger's words come to a terminal. None of them are repeated.

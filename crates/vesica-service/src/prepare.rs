@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::offer::Offer;
 use crate::retrieve::epoch::{self, date};
 use crate::retrieve::make::Made;
-use crate::secret;
+use crate::secret::{self, Use};
 use crate::stock::Stock;
 use crate::suite::Kind;
 use std::path::PathBuf;
@@ -37,8 +37,8 @@ pub struct Prepared {
     pub empty: u64,
     /// What was written.
     pub product: Product,
-    /// Whether the file with the secret is sealed by a key or a passphrase.
-    pub sealed: bool,
+    /// Files with secrets that neither a key nor a passphrase seals, and what each is of.
+    pub unsealed: Vec<(Use, PathBuf)>,
     /// What stood there before, where all of it was made anew.
     pub before: Option<Before>,
 }
@@ -96,7 +96,7 @@ pub fn settled(plan: &ServePlan) -> Result<ServePlan, Error> {
 
 /// The protocol of the plan's service.
 pub fn kind(plan: &ServePlan) -> Kind {
-    Kind::of(plan.service.protocol, plan.service.hint)
+    Kind::from(&plan.service)
 }
 
 /// The key of the function while something is made with it. A new key is on the disk before anything is made, and the old one until
@@ -134,16 +134,21 @@ impl<'a> Keyed<'a> {
             Some(public) => Ok(secret::Root::new(&plan.service, seed).function()?.public() == public),
             None => Ok(false),
         };
-        secret::settle(&plan.secret, is_stores, ctl)?;
+        secret::settle(&plan.secret, Use::Function, is_stores, ctl)?;
         let known = match rotate {
-            true => None,
-            false => secret::load(&plan.secret, ctl)?,
+            true => {
+                secret::check_use(&plan.secret, Use::Function)?;
+                None
+            }
+            false => secret::load(&plan.secret, Use::Function, ctl)?,
         };
         let given = plan.seed.as_deref().map(|path| secret::raw(path, &plan.store)).transpose()?;
         let is_new = known.is_none() || given.as_ref().is_some_and(|given| known.as_ref() != Some(given));
         let seed = given.or(known).map_or_else(|| world.chance.seed(), Ok)?;
-        let sealed =
-            if is_new { secret::save_next(&plan.secret, &seed, ctl)? } else { secret::is_sealed(&plan.secret)? };
+        let sealed = match is_new {
+            true => secret::save_next(&plan.secret, Use::Function, &seed, ctl)?,
+            false => secret::is_sealed(&plan.secret)?,
+        };
         Ok(Self { root: secret::Root::new(&plan.service, seed), sealed, is_new, plan, _locked })
     }
 
@@ -181,6 +186,15 @@ pub fn agrees(plan: &ServePlan, offer: &Offer) -> Result<(), Error> {
         Some((field, _)) => Err(Error::Setup(format!("{field}: the store was prepared with another one{again}"))),
         None => Ok(()),
     }
+}
+
+/// The secrets of these whose files are not sealed.
+pub fn unsealed(plan: &ServePlan, sealed: [(Use, Option<bool>); 2]) -> Vec<(Use, PathBuf)> {
+    let place = |of| match of {
+        Use::Function => plan.secret.path.clone(),
+        Use::Signatures => plan.signer.path.clone(),
+    };
+    sealed.into_iter().filter(|(_, sealed)| *sealed == Some(false)).map(|(of, _)| (of, place(of))).collect()
 }
 
 /// The table of the plan.
@@ -296,7 +310,7 @@ clients = {{}}
         let services = ["here", "there"].map(|id| {
             let plan = plan(dir.path(), id, ["protocol = \"ecdh-oprf\"\ncurve = \"ristretto255\"", mine]);
             let prepared = prepare(&plan, &Change::default(), &World::default(), &Control::new(())).unwrap();
-            let opened = open(&plan).unwrap();
+            let opened = open(&plan, &Control::new(())).unwrap();
             assert_eq!(opened.offer, prepared.offer);
             let mut keys = Vec::new();
             let column: arrow_array::ArrayRef = Arc::new(StringArray::from(vec!["7"]));
@@ -319,12 +333,18 @@ clients = {{}}
         let outputs = ["one", "other"].map(|folder| {
             let dir = tempfile::tempdir().unwrap();
             let secret = dir.path().join("here.store.secret");
-            secret::save(&Place { path: secret, key: None }, &secret::Seed::new([7; 32]), &Control::new(())).unwrap();
+            secret::save(
+                &Place { path: secret, key: None },
+                Use::Function,
+                &secret::Seed::new([7; 32]),
+                &Control::new(()),
+            )
+            .unwrap();
             std::fs::write(dir.path().join("list.csv"), format!("name\n{folder}\n")).unwrap();
             let mine = "input = { path = \"FOLDER/list.csv\", keys = [] }";
             let plan = plan(dir.path(), "here", ["protocol = \"download\"\nby = \"index\"", mine]);
             prepare(&plan, &Change::default(), &World::default(), &Control::new(())).unwrap();
-            asked(&plan, &open(&plan).unwrap().stock, digest_of_index(0))
+            asked(&plan, &open(&plan, &Control::new(())).unwrap().stock, digest_of_index(0))
         });
         assert_ne!(outputs[0], outputs[1]);
     }
@@ -356,7 +376,7 @@ clients = {{}}
         let plan = plan(dir.path(), "here", ["protocol = \"ecdh-oprf\"\ncurve = \"ristretto255\"", mine]);
         let ctl = Control::new(());
         let offer = prepare(&plan, &Change::default(), &World::default(), &ctl).unwrap().offer;
-        let seed = secret::load(&plan.secret, &Control::new(())).unwrap().unwrap();
+        let seed = secret::load(&plan.secret, Use::Function, &Control::new(())).unwrap().unwrap();
         let curve = plan.service.curve;
         let before =
             vesica_suite::function::server(curve, false, &vesica_types::Secret::new(*seed), b"vesica").unwrap();
@@ -370,6 +390,6 @@ clients = {{}}
         );
         let again = prepare(&plan, &Change::default(), &World::default(), &ctl).unwrap();
         assert!(again.offer_changed && again.offer == offer);
-        open(&plan).unwrap();
+        open(&plan, &ctl).unwrap();
     }
 }

@@ -1,4 +1,5 @@
-//! The file with the secret of the function. It stands apart from the store, which is given away.
+//! The files with the secrets of a service: of the function, and of the key that signs epochs. They stand apart from the store, which is given
+//! away. Each says what it is of, and is taken for nothing else.
 //!
 //! ```text
 //! bytes      what
@@ -24,9 +25,60 @@ use zeroize::Zeroizing;
 /// The variable in which a passphrase is looked for.
 const PASSPHRASE: &str = "VESICA_SERVICE_PASSPHRASE";
 
-const KIND: &[u8; 15] = b"vesica secret 1";
-const WHAT: &[u8] = b"seed of the function";
 const BYTES: usize = 128;
+
+/// What a secret is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// The functions of a service.
+    Function,
+    /// The signatures of its epochs.
+    Signatures,
+}
+
+impl Use {
+    const ALL: [Self; 2] = [Self::Function, Self::Signatures];
+
+    /// How its file begins.
+    fn kind(self) -> &'static [u8; 15] {
+        match self {
+            Use::Function => b"vesica secret 1",
+            Use::Signatures => b"vesica signer 1",
+        }
+    }
+
+    /// What the file's seal belongs to.
+    fn sealed_as(self) -> &'static [u8] {
+        match self {
+            Use::Function => b"seed of the function",
+            Use::Signatures => b"seed of the signer",
+        }
+    }
+
+    /// The field of a document that names its file.
+    fn field(self) -> &'static str {
+        match self {
+            Use::Function => "mine.secret",
+            Use::Signatures => "mine.signer",
+        }
+    }
+
+    /// What its file holds, in words.
+    pub fn what(self) -> &'static str {
+        match self {
+            Use::Function => "key of the function",
+            Use::Signatures => "key that signs epochs",
+        }
+    }
+
+    /// What whoever reads it can do, in words.
+    pub fn opens(self) -> &'static str {
+        match self {
+            Use::Function => "guess at every key",
+            Use::Signatures => "sign epochs of their own making, which clients take",
+        }
+    }
+}
 
 /// The seed that the scalars of functions are derived from.
 pub type Seed = Zeroizing<[u8; 32]>;
@@ -115,10 +167,10 @@ pub fn given(place: &Place, ctl: &Control) -> Result<Given, Error> {
 ///
 /// # Errors
 /// Those of writing, and of reading what seals it.
-pub fn save(place: &Place, seed: &Seed, ctl: &Control) -> Result<bool, Error> {
+pub fn save(place: &Place, of: Use, seed: &Seed, ctl: &Control) -> Result<bool, Error> {
     let given = given(place, ctl)?;
-    let front = Front { magic: magic(KIND, given.is_secret()), random: random()? };
-    let (mut sealer, drawn) = Sealer::new(&given.secret(&front.random), &front.magic, WHAT, 0)?;
+    let front = Front { magic: magic(of.kind(), given.is_secret()), random: random()? };
+    let (mut sealer, drawn) = Sealer::new(&given.secret(&front.random), &front.magic, of.sealed_as(), 0)?;
     let mut piece = seed.to_vec();
     sealer.seal(&mut piece).map_err(Error::file("cannot seal", &place.path))?;
     replace_privately(&place.path, &[&front.to_bytes()[..], &drawn, &piece].concat())?;
@@ -128,21 +180,22 @@ pub fn save(place: &Place, seed: &Seed, ctl: &Control) -> Result<bool, Error> {
 /// The seed in the file; none if there is no file.
 ///
 /// # Errors
-/// If it cannot be read, is damaged, or takes another key or passphrase.
-pub fn load(place: &Place, ctl: &Control) -> Result<Option<Seed>, Error> {
+/// If it cannot be read, is damaged, is of something else, or takes another key or passphrase.
+pub fn load(place: &Place, of: Use, ctl: &Control) -> Result<Option<Seed>, Error> {
     let path = &place.path;
     let bytes = match fs::read(path) {
         Ok(bytes) => Zeroizing::new(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::file("cannot read", path)(error)),
     };
+    is_no_other(place, of, &bytes)?;
     let damaged = |why: &str| Error::Damaged { path: path.clone(), why: why.into() };
     let bytes: &[u8; BYTES] = bytes.as_slice().try_into().map_err(|_| damaged("it does not have 128 bytes"))?;
     let front = Front::from_bytes(bytes.first_chunk().expect("it has a front"));
     let given = given(place, ctl)?;
-    if front.magic != magic(KIND, given.is_secret()) {
-        let why = match front.magic == magic(KIND, !given.is_secret()) {
-            false => "it is no file of a secret".to_owned(),
+    if front.magic != magic(of.kind(), given.is_secret()) {
+        let why = match front.magic == magic(of.kind(), !given.is_secret()) {
+            false => format!("it holds no {}", of.what()),
             true if given.is_secret() => {
                 "it was written without a key; take mine.secret_key and the passphrase away".to_owned()
             }
@@ -152,7 +205,7 @@ pub fn load(place: &Place, ctl: &Control) -> Result<Option<Seed>, Error> {
     }
     let drawn = bytes[Front::BYTES..80].try_into().expect("32 bytes");
     let mut piece = Zeroizing::new(bytes[80..].to_vec());
-    let seed = Opener::new(&given.secret(&front.random), &front.magic, WHAT, drawn);
+    let seed = Opener::new(&given.secret(&front.random), &front.magic, of.sealed_as(), drawn);
     let seed = seed.open(0, &mut piece).and_then(|seed| <[u8; 32]>::try_from(seed).ok());
     match seed {
         Some(seed) => Ok(Some(Zeroizing::new(seed))),
@@ -166,8 +219,30 @@ pub fn load(place: &Place, ctl: &Control) -> Result<Option<Seed>, Error> {
     }
 }
 
+/// Fails if these bytes are a secret of something else, in whose place nothing is to be written.
+fn is_no_other(place: &Place, of: Use, bytes: &[u8]) -> Result<(), Error> {
+    match Use::ALL.into_iter().find(|other| *other != of && bytes.starts_with(other.kind())) {
+        Some(other) => Err(Error::Setup(format!(
+            "{}: {} holds a {}, and no {}; name another file",
+            of.field(),
+            place.path.display(),
+            other.what(),
+            of.what()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Fails if what is there is a secret of something else. What cannot be read is nobody's.
+///
+/// # Errors
+/// The same.
+pub fn check_use(place: &Place, of: Use) -> Result<(), Error> {
+    fs::read(&place.path).map_or(Ok(()), |bytes| is_no_other(place, of, &bytes))
+}
+
 /// The place of a key that the store is just being made with.
-fn next(place: &Place) -> Place {
+pub fn next(place: &Place) -> Place {
     let mut path = place.path.as_os_str().to_owned();
     path.push(".next");
     Place { path: path.into(), key: place.key.clone() }
@@ -197,9 +272,14 @@ pub fn lock(place: &Place) -> Result<fs::File, Error> {
 ///
 /// # Errors
 /// Those of reading and renaming.
-pub fn settle(place: &Place, is_stores: impl FnOnce(Seed) -> Result<bool, Error>, ctl: &Control) -> Result<(), Error> {
+pub fn settle(
+    place: &Place,
+    of: Use,
+    is_stores: impl FnOnce(Seed) -> Result<bool, Error>,
+    ctl: &Control,
+) -> Result<(), Error> {
     let last = next(place);
-    match load(&last, ctl)?.map(is_stores).transpose()? {
+    match load(&last, of, ctl)?.map(is_stores).transpose()? {
         None => Ok(()),
         Some(true) => become_current(place),
         Some(false) => fs::remove_file(&last.path).map_err(Error::file("cannot remove", &last.path)),
@@ -210,8 +290,8 @@ pub fn settle(place: &Place, is_stores: impl FnOnce(Seed) -> Result<bool, Error>
 ///
 /// # Errors
 /// As [`save`].
-pub fn save_next(place: &Place, seed: &Seed, ctl: &Control) -> Result<bool, Error> {
-    save(&next(place), seed, ctl)
+pub fn save_next(place: &Place, of: Use, seed: &Seed, ctl: &Control) -> Result<bool, Error> {
+    save(&next(place), of, seed, ctl)
 }
 
 /// The key that was saved last becomes the store's.
@@ -228,7 +308,7 @@ pub fn become_current(place: &Place) -> Result<(), Error> {
 /// Those of reading it.
 pub fn is_sealed(place: &Place) -> Result<bool, Error> {
     let bytes = fs::read(&place.path).map_err(Error::file("cannot read", &place.path))?;
-    Ok(bytes.starts_with(&magic(KIND, true)))
+    Ok(Use::ALL.iter().any(|of| bytes.starts_with(&magic(of.kind(), true))))
 }
 
 /// What the functions follow from of which one has the public key `public`. A `vesica prepare` that was killed just before its end may have
@@ -238,7 +318,7 @@ pub fn is_sealed(place: &Place) -> Result<bool, Error> {
 /// As [`load`]; if no key is that of the store.
 pub fn root(plan: &ServePlan, public: &[u8], ctl: &Control) -> Result<Root, Error> {
     for place in [plan.secret.clone(), next(&plan.secret)] {
-        let Some(seed) = load(&place, ctl)? else { continue };
+        let Some(seed) = load(&place, Use::Function, ctl)? else { continue };
         let root = Root::new(&plan.service, seed);
         if root.function()?.public() == public {
             return Ok(root);
@@ -258,7 +338,7 @@ pub fn root(plan: &ServePlan, public: &[u8], ctl: &Control) -> Result<Root, Erro
 /// The same; if the file is not there.
 pub fn check_mode(path: &Path) -> Result<(), Error> {
     let meta = fs::metadata(path).map_err(Error::file("cannot read", path))?;
-    match vesica_net::exposed(&meta, path, "key of the function") {
+    match vesica_net::exposed(&meta, path, Use::Function.what()) {
         None => Ok(()),
         Some((why, remedy)) => {
             Err(Error::Setup(format!("{}: {why}, and with it guess at every key; {remedy}", path.display())))
@@ -281,11 +361,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         replace_privately(&dir.path().join("k"), &[7; 32]).unwrap();
         replace_privately(&dir.path().join("other"), &[8; 32]).unwrap();
-        assert!(load(&place(dir.path(), None), &Control::new(())).unwrap().is_none());
+        assert!(load(&place(dir.path(), None), Use::Function, &Control::new(())).unwrap().is_none());
         let seed = fresh().unwrap();
-        assert!(save(&place(dir.path(), Some("k")), &seed, &Control::new(())).unwrap());
+        assert!(save(&place(dir.path(), Some("k")), Use::Function, &seed, &Control::new(())).unwrap());
         check_mode(&dir.path().join("a.secret")).unwrap();
-        assert!(*load(&place(dir.path(), Some("k")), &Control::new(())).unwrap().unwrap() == *seed);
+        assert!(*load(&place(dir.path(), Some("k")), Use::Function, &Control::new(())).unwrap().unwrap() == *seed);
         // The same bytes, from a program.
         let by = |words: &[&str]| {
             KeyPlace::By(KeyProgram {
@@ -293,8 +373,9 @@ mod tests {
                 folder: dir.path().into(),
             })
         };
-        let printed =
-            |words: &[&str]| load(&Place { key: Some(by(words)), ..place(dir.path(), None) }, &Control::new(()));
+        let printed = |words: &[&str]| {
+            load(&Place { key: Some(by(words)), ..place(dir.path(), None) }, Use::Function, &Control::new(()))
+        };
         assert!(*printed(&["cat", "k"]).unwrap().unwrap() == *seed);
         let error = printed(&["sh", "-c", "echo 'the vault is shut' >&2; exit 3"]).unwrap_err().to_string();
         let words = "mine.secret_key: the program \"sh\" failed with exit code 3 and said: the vault is shut";
@@ -302,19 +383,24 @@ mod tests {
         let error = printed(&["echo", "short"]).unwrap_err().to_string();
         assert!(error.contains("the program \"echo\" prints 6 bytes, which are too few for a key"), "{error}");
         assert!(
-            load(&place(dir.path(), Some("other")), &Control::new(()))
+            load(&place(dir.path(), Some("other")), Use::Function, &Control::new(()))
                 .unwrap_err()
                 .to_string()
                 .contains("does not open")
         );
-        assert!(load(&place(dir.path(), None), &Control::new(())).unwrap_err().to_string().contains("it is sealed"));
+        assert!(
+            load(&place(dir.path(), None), Use::Function, &Control::new(()))
+                .unwrap_err()
+                .to_string()
+                .contains("it is sealed")
+        );
         let bytes = fs::read(dir.path().join("a.secret")).unwrap();
         assert!(!bytes.windows(32).any(|window| window == &seed[..]));
         // Neither the key nor what it seals is taken from a file that others may read.
         for name in ["k", "a.secret"] {
             let path = dir.path().join(name);
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-            let refused = load(&place(dir.path(), Some("k")), &Control::new(()))
+            let refused = load(&place(dir.path(), Some("k")), Use::Function, &Control::new(()))
                 .and_then(|_| check_mode(&path))
                 .unwrap_err()
                 .to_string();
@@ -332,16 +418,34 @@ mod tests {
     fn every_flipped_or_missing_byte_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let place = place(dir.path(), None);
-        assert!(!save(&place, &fresh().unwrap(), &Control::new(())).unwrap());
+        assert!(!save(&place, Use::Function, &fresh().unwrap(), &Control::new(())).unwrap());
         let bytes = fs::read(&place.path).unwrap();
-        assert!(load(&place, &Control::new(())).unwrap().is_some());
+        assert!(load(&place, Use::Function, &Control::new(())).unwrap().is_some());
         for at in 0..bytes.len() {
             let mut bad = bytes.clone();
             bad[at] ^= 1;
             fs::write(&place.path, bad).unwrap();
-            assert!(load(&place, &Control::new(())).is_err(), "{at}");
+            assert!(load(&place, Use::Function, &Control::new(())).is_err(), "{at}");
             fs::write(&place.path, &bytes[..at]).unwrap();
-            assert!(load(&place, &Control::new(())).is_err(), "{at}");
+            assert!(load(&place, Use::Function, &Control::new(())).is_err(), "{at}");
+        }
+    }
+
+    /// A secret of one use is none of the other, sealed or not, whichever field names its file.
+    #[test]
+    fn a_secret_is_of_one_use() {
+        let dir = tempfile::tempdir().unwrap();
+        replace_privately(&dir.path().join("k"), &[7; 32]).unwrap();
+        for key in [None, Some("k")] {
+            for [of, other] in [Use::ALL, [Use::Signatures, Use::Function]] {
+                let place = place(dir.path(), key);
+                save(&place, of, &fresh().unwrap(), &Control::new(())).unwrap();
+                assert!(load(&place, of, &Control::new(())).unwrap().is_some() && check_use(&place, of).is_ok());
+                let why = load(&place, other, &Control::new(())).unwrap_err().to_string();
+                assert!(why.starts_with(other.field()) && why.contains(of.what()), "{why}");
+                assert!(why.contains("a.secret") && why.contains("name another file"), "{why}");
+                assert_eq!(check_use(&place, other).unwrap_err().to_string(), why);
+            }
         }
     }
 }

@@ -7,14 +7,14 @@
 use crate::error::Error;
 use crate::offer::Offer;
 use crate::retrieve::epoch::Epoch;
-use crate::secret::{self, Seed};
+use crate::secret::{self, Seed, Use};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 use vesica_job::{Control, World};
 use vesica_params::lwe;
-use vesica_spec::service::ServePlan;
+use vesica_spec::service::{Secret as Place, ServePlan};
 
 /// What signs the epochs of a service. A new key is on the disk before anything is signed, and the old one until [`Signer::keep`].
 pub struct Signer {
@@ -22,6 +22,8 @@ pub struct Signer {
     /// How long clients take what was signed.
     valid_for: Duration,
     is_new: bool,
+    /// Whether its file is sealed by a key or a passphrase.
+    sealed: bool,
     /// Held until the end.
     _locked: Option<File>,
 }
@@ -46,7 +48,7 @@ impl Signer {
                 Self::is_no_others(plan, before, ctl)?;
                 None
             }
-            false => Self::load(plan, ctl)?,
+            false => Self::load(&plan.signer, plan.valid_for, ctl)?,
         };
         match (known, before.and_then(Offer::signer).filter(|_| !rotate)) {
             (Some(signer), wanted) if wanted.as_deref().is_none_or(|key| key == signer.public()) => {
@@ -55,26 +57,34 @@ impl Signer {
             (None, None) => {
                 let seed = world.chance.seed()?;
                 // On the disk before anybody hears of it.
-                secret::save_next(&plan.signer, &seed, ctl)?;
-                Ok(Self { _locked, is_new: true, ..Self::new(&seed, plan.valid_for) })
+                let sealed = secret::save_next(&plan.signer, Use::Signatures, &seed, ctl)?;
+                Ok(Self { _locked, sealed, is_new: true, ..Self::new(&seed, plan.valid_for) })
             }
             _ => Err(lost(plan)),
         }
     }
 
-    /// The signer whose key the offer of the plan's store has.
+    /// The signer whose key the offer of the plan's store has. Nothing is written where it stands: a `vesica prepare` that was killed just before its
+    /// end may have left it under its first name, and the next one that makes a whole table gives it its own.
     ///
     /// # Errors
     /// As [`Signer::take`]; if the file is not there, or holds another key.
     pub fn of_offer(plan: &ServePlan, offer: &Offer, ctl: &Control) -> Result<Self, Error> {
-        let _locked = Some(Self::lock(plan, Some(offer), ctl)?);
-        let signer = Self::load(plan, ctl)?.filter(|signer| offer.signer().as_deref() == Some(signer.public()));
-        Ok(Self { _locked, ..signer.ok_or_else(|| lost(plan))? })
+        apart(plan)?;
+        for place in [plan.signer.clone(), secret::next(&plan.signer)] {
+            let signer = Self::load(&place, plan.valid_for, ctl)?;
+            if let Some(signer) = signer.filter(|signer| offer.signer().as_deref() == Some(signer.public())) {
+                return Ok(signer);
+            }
+        }
+        Err(lost(plan))
     }
 
-    /// Fails if the file holds the key of another store, which a new one would take from it. A key that cannot be read is nobody's.
+    /// Fails if the file holds the key of another store, which a new one would take from it, or a secret of something else. A key that cannot be
+    /// read is nobody's.
     fn is_no_others(plan: &ServePlan, before: Option<&Offer>, ctl: &Control) -> Result<(), Error> {
-        let known = Self::load(plan, ctl).ok().flatten();
+        secret::check_use(&plan.signer, Use::Signatures)?;
+        let known = Self::load(&plan.signer, plan.valid_for, ctl).ok().flatten();
         match (known, before.and_then(Offer::signer)) {
             (Some(known), Some(own)) if known.public() != own => Err(Error::Setup(format!(
                 "mine.signer: {} holds the key of another store, which could sign no more if it were replaced; name a file of its own",
@@ -94,26 +104,29 @@ impl Signer {
 
     /// Keeps others from making or changing the key meanwhile, and ends what an earlier `vesica prepare` was killed in.
     fn lock(plan: &ServePlan, offer: Option<&Offer>, ctl: &Control) -> Result<File, Error> {
+        let folder = vesica_table::folder(&plan.signer.path);
+        std::fs::create_dir_all(&folder).map_err(Error::file("cannot make the folder", &folder))?;
         apart(plan)?;
         let locked = secret::lock(&plan.signer)?;
-        let is_stores = |seed: Seed| {
-            Ok(offer.and_then(Offer::signer).as_deref() == Some(Self::new(&seed, plan.valid_for).public()))
-        };
-        secret::settle(&plan.signer, is_stores, ctl)?;
+        let is_stores =
+            |seed| Ok(offer.and_then(Offer::signer).as_deref() == Some(Self::new(&seed, plan.valid_for).public()));
+        secret::settle(&plan.signer, Use::Signatures, is_stores, ctl)?;
         Ok(locked)
     }
 
-    fn load(plan: &ServePlan, ctl: &Control) -> Result<Option<Self>, Error> {
-        secret::load(&plan.signer, ctl)?.map(|seed| Self::checked(plan, &seed)).transpose()
-    }
-
-    fn checked(plan: &ServePlan, seed: &Seed) -> Result<Self, Error> {
-        let path = &plan.signer.path;
+    fn load(place: &Place, valid_for: Duration, ctl: &Control) -> Result<Option<Self>, Error> {
+        let Some(seed) = secret::load(place, Use::Signatures, ctl)? else { return Ok(None) };
+        let path = &place.path;
         let meta = std::fs::metadata(path).map_err(Error::file("cannot read", path))?;
-        match vesica_net::exposed(&meta, path, "key that signs epochs") {
-            None => Ok(Self::new(seed, plan.valid_for)),
+        match vesica_net::exposed(&meta, path, Use::Signatures.what()) {
+            None => Ok(Some(Self { sealed: secret::is_sealed(place)?, ..Self::new(&seed, valid_for) })),
             Some((why, remedy)) => Err(Error::Setup(format!("{}: {why}; {remedy}", path.display()))),
         }
+    }
+
+    /// Whether its file is sealed by a key or a passphrase.
+    pub fn is_sealed(&self) -> bool {
+        self.sealed
     }
 
     /// The signer with this seed.
@@ -121,7 +134,7 @@ impl Signer {
         // The seed of one use is none of another.
         let seed = zeroize::Zeroizing::new(blake3::derive_key("vesica 2026 signer of epochs", &seed[..]));
         let key = Ed25519KeyPair::from_seed_unchecked(&seed[..]).expect("a seed has 32 bytes");
-        Self { key, valid_for, is_new: false, _locked: None }
+        Self { key, valid_for, is_new: false, sealed: false, _locked: None }
     }
 
     /// The public key.
@@ -150,15 +163,13 @@ fn lost(plan: &ServePlan) -> Error {
     ))
 }
 
-/// Fails if the file with the key is that of another one, which would take its place, or stands in the store, which is given away; by links too. Makes
-/// its folder.
+/// Fails if the file with the key is that of another one, which would take its place, or stands in the store, which is given away; by links too.
 fn apart(plan: &ServePlan) -> Result<(), Error> {
     let path = &plan.signer.path;
     let refused =
         |why: &str| Err(Error::Setup(format!("mine.signer: {} {why}; name a file of its own", path.display())));
     let whole = std::path::absolute(path).map_err(Error::file("cannot find", path))?;
     let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else { return refused("is no file") };
-    fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
     let folder = folder.canonicalize().map_err(Error::file("cannot find", folder))?;
     let real = fs::canonicalize(path).unwrap_or_else(|_| folder.join(name));
     let of = |path: &std::path::Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
@@ -166,6 +177,10 @@ fn apart(plan: &ServePlan) -> Result<(), Error> {
         |other: &std::path::Path| fs::canonicalize(other).is_ok_and(|other| other == real || of(&other) == of(&real));
     if is_same(&plan.secret.path) {
         return refused("is the file of mine.secret");
+    }
+    // Through a link, its name may be another one than the document's.
+    if real.extension().is_some_and(|ending| ending == "next" || ending == "lock") {
+        return refused("has the name of what stands beside another key while that is made anew");
     }
     if plan.signer.key.as_ref().and_then(vesica_spec::KeyPlace::file).is_some_and(is_same) {
         return refused("is the file of mine.secret_key");

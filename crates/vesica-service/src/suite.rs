@@ -148,7 +148,7 @@ impl Kind {
         Self { protocol: ServiceProtocol::SimplePir, hint: Some(hint) }
     }
 
-    /// The one that a document or an offer means.
+    /// The one that these words mean. A document's is made [from](From) its service.
     pub fn of(protocol: ServiceProtocol, hint: Option<Hint>) -> Self {
         let hint = (protocol == ServiceProtocol::SimplePir).then(|| hint.unwrap_or(Hint::None));
         Self { protocol, hint }
@@ -177,6 +177,13 @@ impl Kind {
     pub fn scheme(self) -> Result<&'static dyn Scheme, PirError> {
         let none = || PirError::Shape(format!("\"{}\" retrieves no records", self.protocol.name()));
         self.suite().scheme().ok_or_else(none)
+    }
+}
+
+/// The one that a document means.
+impl From<&Service> for Kind {
+    fn from(service: &Service) -> Self {
+        Self::of(service.protocol, service.hint)
     }
 }
 
@@ -217,7 +224,7 @@ pub fn reveals(offer: &Offer) -> Vec<Reveal> {
 
 /// The same of a service's document.
 pub fn reveals_of(service: &Service) -> Vec<Reveal> {
-    Kind::of(service.protocol, service.hint).suite().reveals(service.private, !service.values.is_empty())
+    Kind::from(service).suite().reveals(service.private, !service.values.is_empty())
 }
 
 #[cfg(test)]

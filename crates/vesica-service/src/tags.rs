@@ -9,7 +9,7 @@ use crate::output::{Hit, Lost, Value};
 use crate::prepare::{self, Before, Change, Keyed, Prepared, Product};
 use crate::reading::{Read, Reader, Values};
 use crate::retrieve::Scheme;
-use crate::secret::{self, Root};
+use crate::secret::{self, Root, Use};
 use crate::stock::{Served, Stock, other_offer};
 use crate::suite::{Asked, Asking, Copied, Suite};
 use crate::wants::Wants;
@@ -211,7 +211,7 @@ struct Cache {
 /// A store of the plan's table, in the place of what is there.
 fn whole(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Result<Prepared, Error> {
     let reader = Reader::open(plan, prepare::table(plan)?, true)?;
-    let before = Offer::load(&plan.store).ok();
+    let before = Offer::before(&plan.store)?;
     let keyed = Keyed::take(plan, rotate, before.as_ref(), world, ctl)?;
     let function = keyed.root.function()?;
     let same_key = before.as_ref().filter(|offer| offer.public().is_ok_and(|public| public == function.public()));
@@ -235,11 +235,11 @@ fn whole(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Result
     ctl.event(Event::Phase { name: "sort", of: "", total: None });
     let built = builder.finish(offer.hash(), plan.workers)?;
     offer.save(&plan.store)?;
-    let sealed = keyed.sealed;
+    let unsealed = prepare::unsealed(plan, [(Use::Function, Some(keyed.sealed)), (Use::Signatures, None)]);
     keyed.keep()?;
     let offer_changed = before.is_some_and(|before| before != offer);
     let product = Product::Store(built);
-    Ok(Prepared { offer, offer_changed, rows: read.rows, empty: read.empty, product, sealed, before: stood })
+    Ok(Prepared { offer, offer_changed, rows: read.rows, empty: read.empty, product, unsealed, before: stood })
 }
 
 /// A part more.
@@ -270,9 +270,11 @@ fn delta(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Res
     }
     ctl.event(Event::Phase { name: "sort", of: "", total: None });
     let built = delta.finish(plan.workers)?;
-    let (product, sealed) = (Product::Store(built), secret::is_sealed(&plan.secret)?);
+    let sealed = Some(secret::is_sealed(&plan.secret)?);
+    let unsealed = prepare::unsealed(plan, [(Use::Function, sealed), (Use::Signatures, None)]);
+    let product = Product::Store(built);
     let (rows, empty) = (read.rows, read.empty);
-    Ok(Prepared { offer, offer_changed: false, rows, empty, product, sealed, before: None })
+    Ok(Prepared { offer, offer_changed: false, rows, empty, product, unsealed, before: None })
 }
 
 /// Memory for what is sorted; batches that threads work on take some more.

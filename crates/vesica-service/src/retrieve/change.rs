@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::offer::{Offer, hex};
 use crate::prepare::{self, Change, Prepared, Product, agrees};
 use crate::reading::{Read, Reader};
-use crate::secret::{self, Root};
+use crate::secret::{self, Root, Use};
 use crate::signer::Signer;
 use crate::suite::Kind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -142,7 +142,7 @@ impl Before {
 
 /// Whether [`rows`] finds what changed in a table of this service.
 pub fn follows(service: &Service) -> bool {
-    let scheme = Kind::of(service.protocol, service.hint).suite().scheme();
+    let scheme = Kind::from(service).suite().scheme();
     scheme.is_some_and(|scheme| scheme.cannot_follow().is_none())
         && (service.by, service.private) == (By::Index, Private::Client)
 }
@@ -243,11 +243,13 @@ pub fn change(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -
     };
     state.write(plan, &before.offer, signer.as_ref(), world)?;
     remove_others(plan, &state.epoch)?;
-    let sealed = service.private == Private::Client || secret::is_sealed(&plan.secret)?;
+    let sealed = (service.private == Private::Both).then(|| secret::is_sealed(&plan.secret)).transpose()?;
+    let sealed = [(Use::Function, sealed), (Use::Signatures, signer.as_ref().map(Signer::is_sealed))];
     let changed = state.changed.unwrap_or_default();
     let product = Product::Table(Box::new(Made { epoch: state.epoch, rows: changed.rows, changed: state.changed }));
     let (rows, empty) = (count.rows, count.empty);
-    Ok(Prepared { offer: before.offer, offer_changed, rows, empty, product, sealed, before: None })
+    let unsealed = prepare::unsealed(plan, sealed);
+    Ok(Prepared { offer: before.offer, offer_changed, rows, empty, product, unsealed, before: None })
 }
 
 /// A key, and the number of its body if that was made anew.

@@ -17,6 +17,9 @@ use vesica_job::{Control, Event, World};
 use vesica_session::SessionRng;
 use vesica_spec::service::AskPlan;
 
+/// The part of its time, one in so many, in which a client's user is told that an epoch ends.
+const SOON: u32 = 10;
+
 /// What a client has of an epoch.
 struct Cache {
     offer: Offer,
@@ -79,6 +82,14 @@ pub fn copy(
         if now >= until || made > now + SKEW {
             let (server, found, times) = (counter.server(), epoch.spelled(), Box::new([made, until, now].map(date)));
             return Err(Error::NotInTime { server, found, times });
+        }
+        if until.duration_since(now).is_ok_and(|left| left <= until.duration_since(made).unwrap_or_default() / SOON) {
+            ctl.note(format!(
+                "{} serves {}, which clients take until {}: ask its operator to run `vesica prepare` before that",
+                counter.server(),
+                epoch.spelled(),
+                date(until)
+            ));
         }
     }
     let needed = retrieval.kept(epoch.copy + epoch.log);

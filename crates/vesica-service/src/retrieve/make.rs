@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::offer::{Offer, hex};
 use crate::prepare::{Before, Keyed, Prepared, Product};
 use crate::reading::{Read, Reader, Values};
-use crate::secret::Root;
+use crate::secret::{Root, Use};
 use crate::signer::Signer;
 use crate::{prepare, values};
 use std::collections::HashMap;
@@ -60,7 +60,7 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
     let _locked = vesica_store::lock_folder(&plan.store)?;
     let untold = Offer::settle(&plan.store)?;
     let plan = &prepare::settled(plan)?;
-    let before = Offer::load(&plan.store).ok();
+    let before = Offer::before(&plan.store)?;
     let keyed = match plan.service.private {
         Private::Both => Some(Keyed::take(plan, rotate, before.as_ref(), world, ctl)?),
         Private::Client if rotate && !prepare::kind(plan).signs() => {
@@ -127,7 +127,10 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
     let offer_changed =
         untold || before.is_some_and(|before| before != offer) || Epoch::is_foreign(&offer, &plan.store);
     state.write(plan, &offer, signer.as_ref(), world)?;
-    let sealed = keyed.as_ref().is_none_or(|keyed| keyed.sealed);
+    let sealed = [
+        (Use::Function, keyed.as_ref().map(|keyed| keyed.sealed)),
+        (Use::Signatures, signer.as_ref().map(Signer::is_sealed)),
+    ];
     keyed.map_or(Ok(()), Keyed::keep)?;
     signer.map_or(Ok(()), |signer| signer.keep(plan))?;
     remove_others(plan, &state.epoch)?;
@@ -137,7 +140,8 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
         changed: state.changed,
         epoch: state.epoch,
     };
-    Ok(Prepared { offer, offer_changed, rows, empty, product: Product::Table(Box::new(made)), sealed, before: stood })
+    let (product, unsealed) = (Product::Table(Box::new(made)), prepare::unsealed(plan, sealed));
+    Ok(Prepared { offer, offer_changed, rows, empty, product, unsealed, before: stood })
 }
 
 /// What an epoch is that is made as a whole, besides its rows.

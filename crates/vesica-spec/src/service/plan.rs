@@ -540,13 +540,27 @@ fn check_signer(mine: &ServerMine) -> Result<(), SpecError> {
     let Some(signer) = mine.signer.as_ref().map(|path| path.components().collect::<PathBuf>()) else { return Ok(()) };
     let secret = mine.secret.clone().unwrap_or_else(|| beside(&mine.store, "secret"));
     let is = |other: &Path| signer == other.components().collect::<PathBuf>();
+    let ends = |ending: &str| signer.as_os_str().as_encoded_bytes().ends_with(ending.as_bytes());
     let why = match () {
+        () if ends(".next") || ends(".lock") => {
+            "has the name of what stands beside another key while that is made anew"
+        }
+        () if [".next", ".lock"].iter().any(|ending| is_beside(&signer, ending, &secret)) => {
+            "has mine.secret where a new key stands while it is made"
+        }
         () if is(&secret) => "is the file of mine.secret",
         () if mine.secret_key.as_ref().and_then(KeyPlace::file).is_some_and(is) => "is the file of mine.secret_key",
         () if signer.starts_with(&mine.store) => "stands in mine.store, which is given away",
         () => return Ok(()),
     };
     Err(SpecError::field("mine.signer", format!("\"{}\" {why}; name a file of its own", signer.display())))
+}
+
+/// Whether `other` is the file that is called as `path` is, with this ending behind it.
+fn is_beside(path: &Path, ending: &str, other: &Path) -> bool {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    other.components().collect::<PathBuf>() == name
 }
 
 /// The file beside `store` with this ending behind its name, whether or not that is written with a slash at its end.
@@ -750,6 +764,10 @@ output = { path = "hits.csv" }
             "signer = \"keys/one\"\nsecret = \"keys//one\"",
             "signer = \"one.key\"\nsecret_key = \"one.key\"",
             "signer = \"list.store/signer\"",
+            "signer = \"other.secret.next\"",
+            "signer = \"keys/one.lock\"",
+            "signer = \"one\"\nsecret = \"one.next\"",
+            "signer = \"keys/one\"\nsecret = \"keys//one.lock\"",
         ] {
             assert_eq!(with(line).unwrap_err().field.as_deref(), Some("mine.signer"), "{line}");
         }

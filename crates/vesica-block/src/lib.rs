@@ -27,6 +27,7 @@ pub mod prg;
 pub mod rijndael256;
 mod row;
 pub mod select;
+pub mod sort;
 pub mod transpose;
 
 pub use backend::prefetch;

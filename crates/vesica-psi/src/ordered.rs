@@ -1,6 +1,6 @@
 //! Values in ascending order, each with the place that it came from.
 
-use vesica_block::Block;
+use vesica_block::{Block, sort};
 
 /// Bits of a place in a list.
 const PLACE: u32 = 32;
@@ -18,7 +18,7 @@ impl Ordered {
     /// These values, of which `bits` bits are compared.
     pub fn new(values: Vec<Block>, bits: u32) -> Self {
         let mut order: Vec<u128> = values.iter().zip(0..).map(|(v, place)| v.0 >> PLACE << PLACE | place).collect();
-        order.sort_unstable();
+        sort::ascending(&mut order, &mut Vec::new(), |entry| (entry >> 96) as u32);
         // Those that differ in the last bits only: as rare as a false match.
         for alike in order.chunk_by_mut(|a, b| a >> PLACE == b >> PLACE).filter(|alike| alike.len() > 1) {
             alike.sort_unstable_by_key(|&entry| values[entry as u32 as usize]);

@@ -17,6 +17,7 @@ use crate::threads::cores;
 use crate::world::random;
 use std::path::Path;
 use std::sync::Mutex;
+use vesica_block::prefetch;
 use vesica_session::Error;
 use vesica_spec::{Duplicates, Plan, Share};
 use vesica_table::{Spilled, Table, on_threads};
@@ -32,6 +33,9 @@ const BYTES: u64 = 16;
 
 /// Fingerprints that are read together.
 const BLOCK: usize = 1 << 13;
+
+/// How many fingerprints later the one is looked for that is asked for now.
+const AHEAD: usize = 16;
 
 /// The least fingerprints that a set has room for.
 const LEAST: usize = 64;
@@ -122,6 +126,12 @@ fn distinct(records: &Spilled, workers: usize, memory: usize, ctl: &Control) -> 
 /// A fingerprint as words.
 type Words = [u32; FINGERPRINT / 4];
 
+#[inline(always)]
+fn words(fingerprint: &[u8; FINGERPRINT]) -> Words {
+    let (words, _) = fingerprint.as_chunks::<4>();
+    std::array::from_fn(|i| u32::from_le_bytes(words[i]))
+}
+
 /// A set of fingerprints, by open addressing. The memory is used again.
 #[derive(Default)]
 struct Set {
@@ -148,9 +158,13 @@ impl Set {
             let mut block = std::mem::take(&mut self.block);
             let mut blocks = records.blocks(bucket, BLOCK);
             while blocks.next_into(&mut block)? {
-                for fingerprint in block.as_chunks::<FINGERPRINT>().0 {
-                    let (words, _) = fingerprint.as_chunks::<4>();
-                    let words: Words = std::array::from_fn(|i| u32::from_le_bytes(words[i]));
+                let fingerprints = block.as_chunks().0;
+                for (i, fingerprint) in fingerprints.iter().enumerate() {
+                    let words = words(fingerprint);
+                    // Where one of the next goes is in the cache when its turn comes.
+                    if let Some(ahead) = fingerprints.get(i + AHEAD) {
+                        prefetch(&self.slots, self.slot(&self::words(ahead)));
+                    }
                     if !(from..end).contains(&u64::from(words[0])) || !self.insert(words) {
                         continue;
                     }
@@ -170,6 +184,12 @@ impl Set {
         Ok(distinct)
     }
 
+    /// Where the search for a fingerprint begins.
+    #[inline(always)]
+    fn slot(&self, words: &Words) -> usize {
+        ((u64::from(words[1]) * self.slots.len() as u64) >> 32) as usize
+    }
+
     /// Whether it was not there.
     #[inline]
     fn insert(&mut self, words: Words) -> bool {
@@ -177,7 +197,7 @@ impl Set {
             self.zeros = true;
             return false;
         }
-        let mut slot = ((u64::from(words[1]) * self.slots.len() as u64) >> 32) as usize;
+        let mut slot = self.slot(&words);
         loop {
             let held = &mut self.slots[slot];
             if *held == words {

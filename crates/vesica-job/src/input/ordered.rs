@@ -1,7 +1,6 @@
 //! Records of a table's rows in buckets, each of which is read in order.
 
 use crate::error::JobError;
-use crate::input::sort::{self, Bins, ascending};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
@@ -9,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 #[cfg(test)]
 use std::sync::atomic::{AtomicU64, Ordering};
+use vesica_block::sort;
 use vesica_table::{Blocks, Spill, Spilled};
 
 /// Records that are read together where a bucket has too many for the memory.
@@ -86,11 +86,21 @@ impl<const N: usize> Ordered<N> {
 #[derive(Default)]
 struct Reader<const N: usize> {
     bytes: Vec<u8>,
-    bins: Bins,
-    sorted: Vec<[u8; N]>,
+    spare: Vec<[u8; N]>,
     /// Bytes that were read and sorted.
     #[cfg(test)]
     taken: u64,
+}
+
+impl<const N: usize> Reader<N> {
+    /// The records that were read, in order.
+    fn sorted(&mut self) -> &[[u8; N]] {
+        let records = self.bytes.as_chunks_mut().0;
+        sort::ascending(records, &mut self.spare, |record| {
+            u32::from_be_bytes(*record.first_chunk().expect("a record begins with a digest"))
+        });
+        records
+    }
 }
 
 /// Takes records in order, some at a time.
@@ -111,11 +121,10 @@ fn in_order<const N: usize>(
     {
         reader.taken += (unsorted.len(bucket) * N) as u64;
     }
-    let (records, piece) = (unsorted.len(bucket), (most / N).clamp(1, sort::MOST));
+    let (records, piece) = (unsorted.len(bucket), (most / N).max(1));
     if records <= piece {
         unsorted.read_into(bucket, &mut reader.bytes)?;
-        ascending(reader.bytes.as_chunks().0, 0, &mut reader.bins, &mut reader.sorted);
-        return each(&reader.sorted);
+        return each(reader.sorted());
     }
     let piece = piece.max(records.div_ceil(STRETCHES));
     let stretches = records.div_ceil(piece);
@@ -123,11 +132,10 @@ fn in_order<const N: usize>(
     let mut blocks = unsorted.blocks(bucket, piece);
     let mut stretch = 0;
     while blocks.next_into(&mut reader.bytes)? {
-        ascending(reader.bytes.as_chunks().0, 0, &mut reader.bins, &mut reader.sorted);
-        spill.push_all(stretch, reader.sorted.as_flattened())?;
+        spill.push_all(stretch, reader.sorted().as_flattened())?;
         stretch += 1;
     }
-    merge(&spill.finish()?, (piece / stretches).clamp(16, BLOCK), most / stretches, &mut reader.sorted, each)
+    merge(&spill.finish()?, (piece / stretches).clamp(16, BLOCK), most / stretches, &mut reader.spare, each)
 }
 
 /// The next record of a stretch, and which one that is.

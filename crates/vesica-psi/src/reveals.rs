@@ -137,7 +137,7 @@ pub const IDENTIFIER_COUNT: Reveal = Reveal {
 pub const IDENTIFIERS: Reveal = Reveal {
     name: "identifiers",
     to: Learner::Everyone,
-    what: "which of the kinds in shared.identifiers each party's table has, and how many identifiers a row of it may have",
+    what: "which of the kinds in shared.identifiers each party's table has; if limits.min_intersection is set, of a party that does not learn also how many identifiers a row may have",
 };
 
 /// What rows that line up by several identifiers cannot hide.

@@ -210,6 +210,11 @@ impl Plan {
         self.learners.contains(party)
     }
 
+    /// Whether `party` says how many identifiers a row of its table may have: only a least number of rows that nobody counts needs that.
+    pub fn tells_lists(&self, party: &Party) -> bool {
+        !self.lists.is_empty() && self.shared.limits.min_intersection.is_some() && !self.learns(party)
+    }
+
     /// Whether several parties get the result, so that their outputs can line up.
     pub fn several_learn(&self) -> bool {
         self.learners.len() > 1

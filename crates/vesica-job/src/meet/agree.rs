@@ -275,7 +275,7 @@ pub fn meet(
         let before = |place: usize| start.sizes.keys.get(place).copied();
         let another =
             |place: usize, now: Option<u64>| before(place).zip(now).is_some_and(|(before, now)| before != now);
-        // More identifiers a row let fewer rows be enough.
+        // Another number of identifiers a row would move the limit while the run goes on.
         let differs = |(peer, theirs): &(Party, Hello)| {
             let place = usize::from(peer.place());
             another(place, theirs.keys) || start.lists.get(place) != Some(&theirs.lists)
@@ -519,7 +519,7 @@ fn examine(plan: &Plan, mine: &Hello, peer: &Party, theirs: &Hello, ch: &mut dyn
     if differences.is_empty() {
         let known: Vec<&str> = plan.shared.identifiers.iter().map(|of| of.name.as_str()).collect();
         // Each kind that a table has is in one column of it at least.
-        let lists = if known.is_empty() { 0..=0 } else { theirs.kinds.len()..=MOST_LISTS };
+        let lists = if plan.tells_lists(peer) { theirs.kinds.len()..=MOST_LISTS } else { 0..=0 };
         let possible = in_order_of(&known, &theirs.kinds) && theirs.kinds.is_empty() == known.is_empty();
         if !possible || !lists.contains(&(theirs.lists as usize)) {
             return Err(ch.accuse(Misbehaviour::Malformed("hello")).into());
@@ -627,7 +627,7 @@ pub(crate) fn hello(plan: &Plan, purpose: Purpose, counted: Counted<'_>, ledger:
         // Of identifiers, the shared part says of how many columns each is.
         key_columns: if plan.lists.is_empty() { plan.keys.len() } else { 0 },
         kinds: plan.kinds(),
-        lists: plan.lists.len() as u32,
+        lists: if plan.tells_lists(&plan.me) { plan.lists.len() as u32 } else { 0 },
         parameters: plan.suite().sets().into_iter().map(str::to_owned).collect(),
         workers: plan.workers,
         memory: plan.memory,
@@ -1109,15 +1109,16 @@ mod tests {
     fn by_identifiers(name: &str) -> Plan {
         let keys =
             if name == "alice" { "email = [\"m\", \"n\"], phone = \"t\"" } else { "email = \"m\", phone = \"t\"" };
+        let output = if name == "alice" { "output = { path = \"o.csv\" }" } else { "" };
         let text = format!(
-            "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"ecdh\"\nlearns = [\"alice\", \"bob\"]\n\
-             insecure = true\nmatch = \"any\"\nidentifiers = [{{ name = \"email\" }}, {{ name = \"phone\" }}]\n[mine]\nname = \"{name}\"\n\
-             listen = \"h:1\"\ninput = {{ path = \"a.csv\", keys = {{ {keys} }} }}\noutput = {{ path = \"o.csv\" }}\n"
+            "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"ecdh\"\nlearns = [\"alice\"]\n\
+             insecure = true\nmatch = \"any\"\nlimits = {{ min_intersection = 3 }}\nidentifiers = [{{ name = \"email\" }}, {{ name = \"phone\" }}]\n[mine]\nname = \"{name}\"\n\
+             listen = \"h:1\"\ninput = {{ path = \"a.csv\", keys = {{ {keys} }} }}\n{output}\n"
         );
         vesica_spec::plan(&vesica_spec::parse(&text).unwrap()).unwrap()
     }
 
-    /// How many identifiers a row may have is said first, stays for the run, and is a number that can be.
+    /// How many identifiers a row may have is said first by a party that does not learn, stays for the run, and is a number that can be.
     #[test]
     fn a_party_says_how_many_identifiers_a_row_may_have_and_stays_with_it() {
         let (alice, bob) = (by_identifiers("alice"), by_identifiers("bob"));
@@ -1156,7 +1157,7 @@ mod tests {
                 agree(&alice, 10, &mut held, &mut a, &[], &mut rng(1))
             });
             match (why, ended) {
-                (None, Ok(agreed)) => assert_eq!(agreed.lists, [3, 2]),
+                (None, Ok(agreed)) => assert_eq!(agreed.lists, [0, 2]),
                 (Some(why), Err(error)) => {
                     assert_eq!(error.fault(), Fault::Peer);
                     let error = error.to_string();

@@ -1,6 +1,6 @@
 //! Totals of three to sixteen parties against a plain join and against hostile peers, and what each party is told besides.
 
-use crate::sides::Many;
+use crate::sides::{self, Many};
 use vesica_block::Block;
 use vesica_psi::circuit::Total;
 use vesica_session::{Channel, Fault, Result};

@@ -31,6 +31,7 @@ use crate::many;
 use crate::star::Star;
 use vesica_oprf::vole::{Field, Shape};
 use vesica_session::{Error, Found, Label, Lines, Misbehaviour, Result, SessionRng, Shared, Shares, Unit, Values};
+use vesica_types::Party;
 
 /// A party's side, and of leader and pivot its side of the circuit, over the base field `B`.
 struct Tally<B, S> {
@@ -43,7 +44,8 @@ struct Tally<B, S> {
 /// and `fewer` of the party of all that has the fewest keys.
 ///
 /// # Errors
-/// Those of the channels; a peer's if it breaks the protocol.
+/// Those of the channels; a peer's if it breaks the protocol. Of a false share that leader or pivot sent, a learner that is neither accuses both,
+/// under both names and the leader's place, for it cannot tell which of them lied.
 pub fn open<B: Field + 'static, S: Shape + 'static>(
     circuit: Params,
     pivot: u8,
@@ -106,13 +108,15 @@ impl<B: Field, S: Shape> Shared for Tally<B, S> {
             let share = lines.at(from)?.recv_exact(8)?;
             total = total.wrapping_add(u64::from_le_bytes(share.try_into().expect("its length was checked")));
         }
-        // A learner that is neither cannot tell whose share is false.
-        circuit.told(total).map_err(|fault| match (star.other(), lines.at(star.other().unwrap_or(leader))) {
-            (_, Err(error)) => error,
-            (Some(_), Ok(ch)) => ch.accuse(fault),
-            (None, Ok(ch)) => ch.accuse(Misbehaviour::Contradiction(
-                "by its share and the pivot's, one of which is false, more keys are common than there are",
-            )),
+        // A learner that is neither cannot tell whose share is false, and accuses neither of the two alone.
+        circuit.told(total).or_else(|fault| {
+            if let Some(other) = star.other() {
+                return Err(lines.at(other)?.accuse(fault));
+            }
+            let (one, other) = lines.two(leader, pivot)?;
+            let either = Party::new(leader, &format!("{} or {}", one.peer(), other.peer()));
+            let what = "by their two shares, one of which is false, more keys are common than there are";
+            Err(Error::Peer { peer: either, fault: Misbehaviour::Contradiction(what) })
         })
     }
 }

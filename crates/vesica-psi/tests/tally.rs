@@ -229,8 +229,43 @@ fn looks_random(bytes: &[u8]) -> bool {
     (119.0..391.0).contains(&chi)
 }
 
-/// Two worlds for leader and pivot: with the keys and the chance of the one fixed, the other one's and the client's keys change, and with them
-/// what is common. What the one receives has the same lengths and looks random in both, and the same in no place.
+/// What all parties of a test that looks at random bytes pad their keys to.
+const PADDED: usize = 110;
+
+/// The long messages of these, in a row, and how many of them are hints. A slot of a hint has 57 bits in eight bytes, so that its last byte, at
+/// index 7, is left out: `tests/circuit.rs` looks at it.
+fn long(messages: &[Vec<u8>]) -> (Vec<u8>, usize) {
+    let asks = sides::Asks { total: Total::Count, puts: true, learns: (true, false), least: None, noise: None };
+    let hint = 8 * sides::circuit_params((PADDED, PADDED), asks).opprf.shape.slots();
+    let (mut bytes, mut hints) = (Vec::new(), 0);
+    for message in messages.iter().filter(|message| message.len() >= 300) {
+        if message.len() == hint {
+            hints += 1;
+            assert!(message.chunks(8).all(|slot| slot[7] >> (sides::TARGET - 56) == 0), "it is as long as a hint");
+            bytes.extend(message.chunks(8).flat_map(|slot| &slot[..7]));
+        } else {
+            bytes.extend(message);
+        }
+    }
+    (bytes, hints)
+}
+
+/// What was received in several worlds by the same parties with the same chance: it has the same lengths, and no message of at least `least`
+/// bytes is the same in two of them.
+fn as_long_and_never_the_same(worlds: &[Vec<Vec<u8>>], least: usize, case: &str) {
+    let lengths = |messages: &[Vec<u8>]| messages.iter().map(Vec::len).collect::<Vec<_>>();
+    for (at, messages) in worlds.iter().enumerate() {
+        for others in &worlds[..at] {
+            assert_eq!(lengths(messages), lengths(others), "{case}");
+            for (one, other) in messages.iter().zip(others) {
+                assert!(one.len() < least || one != other, "{case}: the same {} bytes", one.len());
+            }
+        }
+    }
+}
+
+/// Worlds for leader and pivot: with the keys and the chance of the one fixed, the other one's and the client's keys change, and with them
+/// what is common. What the one receives has the same lengths and looks random in all, and no message of 16 bytes and more is the same in two.
 #[test]
 fn leader_and_pivot_receive_what_looks_random_whatever_is_common() {
     // Of a hundred keys all, none, and one.
@@ -241,25 +276,58 @@ fn leader_and_pivot_receive_what_looks_random_whatever_is_common() {
         [(99, 199), (0, 100), (0, 100)],
     ];
     for (to, from) in [(0u8, 1u8), (1, 0), (1, 2)] {
+        let case = format!("to {to} from {from}");
         let mut all: Vec<Vec<Vec<u8>>> = Vec::new();
         for (world, seed) in worlds.iter().zip(0u8..) {
-            let job = Many { capacities: vec![110; 3], ..Many::new(&sets(world), Some(1), &[0]) };
+            let job = Many { capacities: vec![PADDED; 3], ..Many::new(&sets(world), Some(1), &[0]) };
             // The chance of the party that is looked at is the same.
             let seeds: Vec<u8> = (0..3).map(|place| if place == to { 77 } else { 10 * seed + place + 1 }).collect();
             let (_, seen) = recorded(&job, (Total::Sum, None, 2), &seeds);
             all.push(got(&seen, to, from).into_iter().map(<[u8]>::to_vec).collect());
         }
-        let lengths = |messages: &Vec<Vec<u8>>| messages.iter().map(Vec::len).collect::<Vec<_>>();
-        assert!(all.iter().all(|messages| lengths(messages) == lengths(&all[0])));
         for messages in &all {
-            let long: Vec<u8> = messages.iter().filter(|message| message.len() >= 300).flatten().copied().collect();
-            assert!(long.len() >= 1000, "{} bytes to {to} from {from} are too few to look at", long.len());
-            // A slot of the circuit's hint, which the leader gets, has 57 bits in 8 bytes: `tests/circuit.rs` looks at these.
-            assert!(to == 0 || looks_random(&long), "{} bytes to {to} from {from}", long.len());
+            let (bytes, hints) = long(messages);
+            // One in each unit.
+            assert_eq!(hints, if to == 0 { 2 } else { 0 }, "{case}");
+            assert!(bytes.len() >= 1000, "{case}: {} bytes are too few to look at", bytes.len());
+            assert!(looks_random(&bytes), "{case}: {} bytes", bytes.len());
         }
-        for (one, other) in all[0].iter().zip(&all[1]) {
-            assert!(one.len() < 16 || one != other, "the same {} bytes to {to} from {from}", one.len());
+        as_long_and_never_the_same(&all, 16, &case);
+    }
+}
+
+/// Leader or pivot puts what it receives together with what a client receives. Both have the same keys and the same chance in all worlds and learn
+/// the same total, but the keys of the two others change, and with them which ten of the coalition's hundred are common. What the two receive from
+/// the others has the same lengths, and its long messages look random. No message is the same in two worlds but those of fewer than eight bytes.
+/// The shares that the learning client gets are different in all worlds, and all that they say together is the total.
+#[test]
+fn a_client_with_the_leader_or_the_pivot_receives_what_looks_random_but_for_the_total() {
+    let worlds = [[(0, 100), (0, 10)], [(0, 10), (0, 100)], [(60, 160), (0, 70)], [(40, 50), (30, 90)]];
+    for with in [0u8, 1] {
+        let (coalition, others) = ([with, 2], [1 - with, 3]);
+        let case = format!("to {coalition:?} from {others:?}");
+        let mut all = Vec::new();
+        for (world, seed) in worlds.iter().zip(0u8..) {
+            let mut ranges = [(0, 100); 4];
+            others.iter().zip(world).for_each(|(&other, &range)| ranges[usize::from(other)] = range);
+            let job = Many { capacities: vec![PADDED; 4], ..Many::new(&sets(&ranges), Some(1), &[0, 2]) };
+            let seeds: Vec<u8> = (0..4)
+                .map(|place| if coalition.contains(&place) { 77 + place } else { 10 * seed + place + 1 })
+                .collect();
+            let (told, seen) = recorded(&job, (Total::Count, Some(3), 1), &seeds);
+            assert!([0, 2].iter().all(|&learner: &usize| told[learner].as_ref().unwrap() == "10 keys"), "{told:?}");
+            let share = |from| u64::from_le_bytes(got(&seen, 2, from).pop().unwrap().try_into().unwrap());
+            assert_eq!(share(0).wrapping_add(share(1)), 10);
+            let pairs = coalition.iter().flat_map(|&to| others.map(|from| (to, from)));
+            let joined = pairs.flat_map(|(to, from)| got(&seen, to, from)).map(<[u8]>::to_vec);
+            all.push(joined.collect::<Vec<_>>());
         }
+        for messages in &all {
+            let (bytes, hints) = long(messages);
+            assert_eq!(hints, if with == 0 { 1 } else { 0 }, "{case}");
+            assert!(bytes.len() >= 1000 && looks_random(&bytes), "{case}: {} bytes", bytes.len());
+        }
+        as_long_and_never_the_same(&all, 8, &case);
     }
 }
 
@@ -267,14 +335,27 @@ fn leader_and_pivot_receive_what_looks_random_whatever_is_common() {
 /// sender, or, where its length is right, may not notice: a semi-honest protocol promises no more.
 #[test]
 fn a_hostile_party_is_named_by_who_gets_its_message() {
+    hostile(Some(3));
+}
+
+/// The same where there are too few common keys.
+#[test]
+fn a_hostile_party_is_named_below_the_least_number() {
+    hostile(Some(100));
+}
+
+/// Every message of every party is spoiled, of a job with this least number.
+fn hostile(least: Option<u64>) {
     let keys = sets(&[(0, 12), (2, 15), (1, 14)]);
     let names = ["alice", "bob", "carol"];
     let job = Many::new(&keys, Some(1), &[0, 1, 2]);
-    let asks = (Total::Sum, Some(3), 1);
+    let asks = (Total::Sum, least, 1);
+    let too_few = join(&job, asks) == "too few";
     let (_, seen) = recorded(&job, asks, &[1, 2, 3]);
     for (from, to) in [(0, 1), (1, 0), (1, 2), (2, 1), (0, 2)] {
         let messages = got(&seen, to, from).len();
-        assert!(messages > 0);
+        // The pivot says nothing to a client but its share.
+        assert_eq!(messages == 0, too_few && (from, to) == (1, 2));
         for (at, attack) in (0..messages).flat_map(|at| Attack::ALL.map(|attack| (at, attack))) {
             let told = many_with(
                 3,
@@ -284,7 +365,7 @@ fn a_hostile_party_is_named_by_who_gets_its_message() {
                     false => Box::new(channel),
                 },
             );
-            let case = format!("message {at} from {from} to {to}, {attack:?}");
+            let case = format!("least {least:?}, message {at} from {from} to {to}, {attack:?}");
             let shorter_or_longer = matches!(attack, Attack::Cut | Attack::Empty | Attack::Grow);
             match &told[usize::from(to)] {
                 Err(error) if shorter_or_longer => {
@@ -301,13 +382,55 @@ fn a_hostile_party_is_named_by_who_gets_its_message() {
     }
 }
 
-/// A share of a count that cannot be is seen by each learner: of the two, who gets it names its sender.
+/// The leader's word to a client, whether there are enough common keys, is spoiled in every way: a 1 that becomes 0, and a 0 that becomes 1. The
+/// client takes it for true that there are too few. Told that there are enough, it ends with an error if it learns, for no share comes, and
+/// without a total if it does not. Nobody is told a total but the right one.
+#[test]
+fn a_false_word_about_the_least_number_gives_no_false_total() {
+    let keys = sets(&[(0, 12), (2, 15), (1, 14), (0, 13)]);
+    for (least, learners) in [3, 100].into_iter().flat_map(|least| [&[0][..], &[0, 2], &[3, 2]].map(|of| (least, of))) {
+        let job = Many::new(&keys, Some(1), learners);
+        let (leader, asks) = (learners[0], (Total::Sum, Some(least), 1));
+        let want = join(&job, asks);
+        let too_few = want == "too few";
+        assert_eq!(too_few, least == 100);
+        let (_, seen) = recorded(&job, asks, &[1, 2, 3, 4]);
+        let words = got(&seen, 2, leader);
+        let at = words.iter().position(|message| message.len() == 1).unwrap();
+        assert_eq!(words[at], [u8::from(!too_few)]);
+        for attack in Attack::ALL {
+            let told = many_with(
+                4,
+                |place, lines, rng| job.tally::<u64>(asks, place, lines, rng),
+                |place, channel| match (place, channel.peer().place()) == (leader, 2) {
+                    true => Box::new(Hostile::new(channel, attack, at)),
+                    false => Box::new(channel),
+                },
+            );
+            for (place, told) in (0u8..).zip(&told) {
+                let case = format!("least {least}, learners {learners:?}, {attack:?}, party {place}: {told:?}");
+                let learns = learners.contains(&place);
+                match (place, attack, told) {
+                    (2, Attack::Flip(0), Ok(told)) if !too_few => assert_eq!(told, "too few", "{case}"),
+                    (2, Attack::Flip(0), told) if learns => assert!(told.is_err(), "{case}"),
+                    (2, Attack::Flip(0), told) => assert_eq!(told.as_deref(), Ok(""), "{case}"),
+                    (2, _, told) => assert_eq!(told.as_ref().unwrap_err().fault(), Fault::Peer, "{case}"),
+                    (_, _, Ok(told)) => assert_eq!(told, if learns || too_few { &want } else { "" }, "{case}"),
+                    (_, _, Err(error)) => assert_ne!(error.fault(), Fault::Bug, "{case}"),
+                }
+            }
+        }
+    }
+}
+
+/// A share of a count that cannot be is seen by each learner. Of leader and pivot, who gets it names its sender; a learner that is neither names
+/// both, for it cannot tell which of them lied.
 #[test]
 fn a_count_that_cannot_be_is_refused() {
     let keys = sets(&[(0, 12), (2, 15), (1, 14)]);
     let job = Many::new(&keys, Some(1), &[0, 2]);
     let (_, seen) = recorded(&job, (Total::Count, None, 1), &[1, 2, 3]);
-    for (from, to, named) in [(1, 0, "bob"), (1, 2, "alice"), (0, 2, "alice")] {
+    for (from, to, named) in [(1, 0, "bob"), (1, 2, "alice or bob"), (0, 2, "alice or bob")] {
         let last = got(&seen, to, from).len() - 1;
         let told = many_with(
             3,
@@ -320,7 +443,8 @@ fn a_count_that_cannot_be_is_refused() {
         let error = told[usize::from(to)].as_ref().unwrap_err();
         assert_eq!(error.fault(), Fault::Peer);
         let error = error.to_string();
-        assert!(error.contains(named) && error.contains("more keys are common than there are"), "{error}");
+        assert!(error.starts_with(&format!("{named} broke the protocol: by ")), "{error}");
+        assert!(error.contains("more keys are common than there are"), "{error}");
     }
 }
 

@@ -256,7 +256,9 @@ pub fn lock(place: &Place) -> Result<fs::File, Error> {
     let mut path = place.path.as_os_str().to_owned();
     path.push(".lock");
     let path = std::path::PathBuf::from(path);
-    let file = fs::File::create(&path).map_err(Error::file("cannot write", &path))?;
+    // What stands there under a name that was chosen badly is left as it is.
+    let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+    let file = file.map_err(Error::file("cannot write", &path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => Err(Error::Setup(format!(
@@ -317,13 +319,21 @@ pub fn is_sealed(place: &Place) -> Result<bool, Error> {
 /// # Errors
 /// As [`load`]; if no key is that of the store.
 pub fn root(plan: &ServePlan, public: &[u8], ctl: &Control) -> Result<Root, Error> {
+    // Where the first cannot be read, the other may be the one: it was made with the key that seals both now.
+    let mut unread = None;
     for place in [plan.secret.clone(), next(&plan.secret)] {
-        let Some(seed) = load(&place, Use::Function, ctl)? else { continue };
-        let root = Root::new(&plan.service, seed);
-        if root.function()?.public() == public {
-            return Ok(root);
+        match load(&place, Use::Function, ctl) {
+            Ok(None) => {}
+            Ok(Some(seed)) => {
+                let root = Root::new(&plan.service, seed);
+                if root.function()?.public() == public {
+                    return Ok(root);
+                }
+            }
+            Err(error) => _ = unread.get_or_insert(error),
         }
     }
+    unread.map_or(Ok(()), Err)?;
     Err(Error::Setup(format!(
         "{} does not hold the key that {} was prepared with. Restore it. If the store was prepared by a version of vesica whose functions did \
          not depend on service.id, run `vesica prepare`; if the key is lost, `vesica prepare --rotate`. After either, tell clients the new offer",

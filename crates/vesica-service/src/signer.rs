@@ -71,26 +71,31 @@ impl Signer {
     /// As [`Signer::take`]; if the file is not there, or holds another key.
     pub fn of_offer(plan: &ServePlan, offer: &Offer, ctl: &Control) -> Result<Self, Error> {
         apart(plan)?;
+        // Where the first cannot be read, the other may be the one: it was made with the key that seals both now.
+        let mut unread = None;
         for place in [plan.signer.clone(), secret::next(&plan.signer)] {
-            let signer = Self::load(&place, plan.valid_for, ctl)?;
-            if let Some(signer) = signer.filter(|signer| offer.signer().as_deref() == Some(signer.public())) {
-                return Ok(signer);
+            match Self::load(&place, plan.valid_for, ctl) {
+                Ok(Some(signer)) if offer.signer().as_deref() == Some(signer.public()) => return Ok(signer),
+                Ok(_) => {}
+                Err(error) => _ = unread.get_or_insert(error),
             }
         }
-        Err(lost(plan))
+        Err(unread.unwrap_or_else(|| lost(plan)))
     }
 
-    /// Fails if the file holds the key of another store, which a new one would take from it, or a secret of something else. A key that cannot be
-    /// read is nobody's.
+    /// Fails if the file holds the key of another store, which a new one would take from it, or a secret of something else. A key that is damaged
+    /// is replaced where the store has one; one that cannot be read for another reason is not.
     fn is_no_others(plan: &ServePlan, before: Option<&Offer>, ctl: &Control) -> Result<(), Error> {
         secret::check_use(&plan.signer, Use::Signatures)?;
-        let known = Self::load(&plan.signer, plan.valid_for, ctl).ok().flatten();
-        match (known, before.and_then(Offer::signer)) {
-            (Some(known), Some(own)) if known.public() != own => Err(Error::Setup(format!(
-                "mine.signer: {} holds the key of another store, which could sign no more if it were replaced; name a file of its own",
+        let own = before.and_then(Offer::signer);
+        match Self::load(&plan.signer, plan.valid_for, ctl) {
+            Ok(Some(known)) if own.as_deref() != Some(known.public()) => Err(Error::Setup(format!(
+                "mine.signer: {} holds the key of another store, which could sign no more if it were replaced; name a file of its own, \
+                 or run without --rotate to sign with this key",
                 plan.signer.path.display()
             ))),
-            _ => Ok(()),
+            Err(Error::Damaged { .. }) if own.is_some() => Ok(()),
+            known => known.map(drop),
         }
     }
 

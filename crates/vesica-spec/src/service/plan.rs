@@ -537,9 +537,11 @@ fn check_store(store: &Path) -> Result<(), SpecError> {
 
 /// Fails if the key that signs epochs has no file of its own, apart from the store.
 fn check_signer(mine: &ServerMine) -> Result<(), SpecError> {
-    let Some(signer) = mine.signer.as_ref().map(|path| path.components().collect::<PathBuf>()) else { return Ok(()) };
+    let signer = mine.signer.clone().unwrap_or_else(|| beside(&mine.store, "signer"));
+    let signer = signer.components().collect::<PathBuf>();
     let secret = mine.secret.clone().unwrap_or_else(|| beside(&mine.store, "secret"));
     let is = |other: &Path| signer == other.components().collect::<PathBuf>();
+    let key_file = mine.secret_key.as_ref().and_then(KeyPlace::file);
     let ends = |ending: &str| signer.as_os_str().as_encoded_bytes().ends_with(ending.as_bytes());
     let why = match () {
         () if ends(".next") || ends(".lock") => {
@@ -548,8 +550,11 @@ fn check_signer(mine: &ServerMine) -> Result<(), SpecError> {
         () if [".next", ".lock"].iter().any(|ending| is_beside(&signer, ending, &secret)) => {
             "has mine.secret where a new key stands while it is made"
         }
+        () if key_file.is_some_and(|key| [".next", ".lock"].iter().any(|ending| is_beside(&signer, ending, key))) => {
+            "has mine.secret_key where a new key stands while it is made"
+        }
         () if is(&secret) => "is the file of mine.secret",
-        () if mine.secret_key.as_ref().and_then(KeyPlace::file).is_some_and(is) => "is the file of mine.secret_key",
+        () if key_file.is_some_and(is) => "is the file of mine.secret_key",
         () if signer.starts_with(&mine.store) => "stands in mine.store, which is given away",
         () => return Ok(()),
     };

@@ -1,6 +1,7 @@
 //! Sorting what begins like random bits, as digests and tags do.
 
-/// The most records that fall to one bin by chance. Whoever plants records finds them sorted as anything else is.
+/// The most records that fall to one bin by chance, of 2^23 at most. A bin that has more, because there are more records or somebody planted them,
+/// is sorted as anything else is.
 const FEW: u32 = 32;
 
 /// Bins of a level, the most: as many places as are written to by turns stay in the first-level cache.

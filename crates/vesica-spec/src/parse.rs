@@ -353,6 +353,17 @@ output = { path = "out.csv" }
         assert_eq!(spec.mine.tls.unwrap().identity, dir.path().join("alice.pem"));
     }
 
+    /// A budget that is not found would begin anew.
+    #[test]
+    fn a_path_that_a_report_left_something_out_of_is_refused() {
+        for path in ["out.csv", "alice.csv", "alice.pem"] {
+            let job = JOB.replace(&format!("\"{path}\""), "\"…/file\"");
+            assert!(job != JOB, "{path}");
+            let why = crate::plan(&parse(&job).unwrap()).unwrap_err().to_string();
+            assert!(why.contains("…/file") && why.contains("write the whole path"), "{why}");
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn no_text_makes_the_parser_panic(text in "\\PC*") {

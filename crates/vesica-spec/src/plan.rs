@@ -392,6 +392,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         })
     };
     let me = find("mine.name", &mine.name)?;
+    mine.has_whole_paths()?;
 
     let learners = shared.learns.iter().map(|n| find("shared.learns", n)).collect::<Result<Vec<_>, _>>()?;
     if learners.is_empty() {

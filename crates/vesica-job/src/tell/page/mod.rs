@@ -132,6 +132,8 @@ impl Page {
     }
 
     fn drawn(report: &Report, other: Option<&Report>, audience: Audience<'_>) -> Self {
+        // Pages are passed on, whichever way they were made.
+        let report = &report.to_show();
         let mut sections = vec![overlap_of(report, audience), learned(report)];
         if audience == Audience::Own {
             sections.extend([timeline::section(report, other), quality(report)]);
@@ -332,7 +334,7 @@ fn again(report: &Report, audience: Audience<'_>) -> Option<Section> {
     }
     let own = audience == Audience::Own;
     let told = if own {
-        "Save this as a job file in the folder of the first one, put the file of your identity in the place of …, and run it while the other side does: vesica run FILE."
+        "Save this as a job file in the folder of the first one, put the file of your identity and whole paths in the place of …, and run it while the other side does: vesica run FILE."
     } else {
         "This is what both sides agreed on; [mine] is each party's own."
     };

@@ -382,7 +382,7 @@ fn ctrl_c_ends_all_three_and_names_who_pressed_it() {
 #[test]
 fn a_wrong_certificate_of_one_ends_all_three() {
     let mut three = three(&tables());
-    three.change("patience = \"60s\"", "patience = \"4s\"");
+    three.change("patience = \"60s\"", "patience = \"10s\"");
     let other = three.path("other");
     let print = run(&["cert", "bob", "--out", other.to_str().unwrap()]).good().stdout.trim().to_owned();
     three.jobs[1].change("bob.pem", "other/bob.pem");

@@ -248,6 +248,19 @@ pub fn next(place: &Place) -> Place {
     Place { path: path.into(), key: place.key.clone() }
 }
 
+/// What `of` finds at this place, or else where a new key stands. If the first cannot be read, the other may be the one: it was made with the key
+/// that seals both now.
+///
+/// # Errors
+/// The first of `of`, if it finds nothing at either.
+pub fn either<T>(place: &Place, of: impl Fn(&Place) -> Result<Option<T>, Error>) -> Result<Option<T>, Error> {
+    match of(place) {
+        Ok(Some(found)) => Ok(Some(found)),
+        Ok(None) => of(&next(place)),
+        Err(error) => of(&next(place)).ok().flatten().map_or(Err(error), |found| Ok(Some(found))),
+    }
+}
+
 /// Keeps others from preparing with this key meanwhile: a second rotation would put its key in the place of the first one's.
 ///
 /// # Errors
@@ -319,21 +332,14 @@ pub fn is_sealed(place: &Place) -> Result<bool, Error> {
 /// # Errors
 /// As [`load`]; if no key is that of the store.
 pub fn root(plan: &ServePlan, public: &[u8], ctl: &Control) -> Result<Root, Error> {
-    // Where the first cannot be read, the other may be the one: it was made with the key that seals both now.
-    let mut unread = None;
-    for place in [plan.secret.clone(), next(&plan.secret)] {
-        match load(&place, Use::Function, ctl) {
-            Ok(None) => {}
-            Ok(Some(seed)) => {
-                let root = Root::new(&plan.service, seed);
-                if root.function()?.public() == public {
-                    return Ok(root);
-                }
-            }
-            Err(error) => _ = unread.get_or_insert(error),
-        }
+    let of = |place: &Place| {
+        let Some(seed) = load(place, Use::Function, ctl)? else { return Ok(None) };
+        let root = Root::new(&plan.service, seed);
+        Ok((root.function()?.public() == public).then_some(root))
+    };
+    if let Some(root) = either(&plan.secret, of)? {
+        return Ok(root);
     }
-    unread.map_or(Ok(()), Err)?;
     Err(Error::Setup(format!(
         "{} does not hold the key that {} was prepared with. Restore it. If the store was prepared by a version of vesica whose functions did \
          not depend on service.id, run `vesica prepare`; if the key is lost, `vesica prepare --rotate`. After either, tell clients the new offer",

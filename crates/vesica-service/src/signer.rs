@@ -71,16 +71,12 @@ impl Signer {
     /// As [`Signer::take`]; if the file is not there, or holds another key.
     pub fn of_offer(plan: &ServePlan, offer: &Offer, ctl: &Control) -> Result<Self, Error> {
         apart(plan)?;
-        // Where the first cannot be read, the other may be the one: it was made with the key that seals both now.
-        let mut unread = None;
-        for place in [plan.signer.clone(), secret::next(&plan.signer)] {
-            match Self::load(&place, plan.valid_for, ctl) {
-                Ok(Some(signer)) if offer.signer().as_deref() == Some(signer.public()) => return Ok(signer),
-                Ok(_) => {}
-                Err(error) => _ = unread.get_or_insert(error),
-            }
-        }
-        Err(unread.unwrap_or_else(|| lost(plan)))
+        let wanted = offer.signer();
+        let of = |place: &Place| {
+            let signer = Self::load(place, plan.valid_for, ctl)?;
+            Ok(signer.filter(|signer| wanted.as_deref() == Some(signer.public())))
+        };
+        secret::either(&plan.signer, of)?.ok_or_else(|| lost(plan))
     }
 
     /// Fails if the file holds the key of another store, which a new one would take from it, or a secret of something else. A key that is damaged

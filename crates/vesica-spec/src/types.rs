@@ -561,15 +561,13 @@ impl Mine {
         mine.connect.values_mut().for_each(Connect::hide_arguments);
         in_table("mine", &mine)
     }
-}
 
-impl Mine {
     /// Fails if a path is one that [`Mine::without_keys`] left something out of: a budget or a ledger that is not found there would begin anew.
     pub(crate) fn has_whole_paths(&self) -> Result<(), SpecError> {
         let mut mine = self.clone();
-        let of_input = mine.input.origin.paths().iter().map(|path| path.to_path_buf()).collect::<Vec<_>>();
-        let all = of_input.into_iter().chain(mine.paths().into_iter().map(|path| path.clone()));
-        match all.into_iter().find(|path| path.components().any(|part| part.as_os_str() == "…")) {
+        let of_input = mine.input.origin.paths().to_vec();
+        let mut all = of_input.iter().chain(mine.paths().into_iter().map(|path| &*path));
+        match all.find(|path| path.components().any(|part| part.as_os_str() == "…")) {
             None => Ok(()),
             Some(path) => {
                 let why = "a report left out where this is, in the place of …; write the whole path";

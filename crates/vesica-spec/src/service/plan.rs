@@ -542,17 +542,13 @@ fn check_signer(mine: &ServerMine) -> Result<(), SpecError> {
     let secret = mine.secret.clone().unwrap_or_else(|| beside(&mine.store, "secret"));
     let is = |other: &Path| signer == other.components().collect::<PathBuf>();
     let key_file = mine.secret_key.as_ref().and_then(KeyPlace::file);
+    const BESIDE: [&str; 2] = [".next", ".lock"];
     let ends = |ending: &str| signer.as_os_str().as_encoded_bytes().ends_with(ending.as_bytes());
+    let beside_it = |other: &Path| BESIDE.iter().any(|ending| is_beside(&signer, ending, other));
     let why = match () {
-        () if ends(".next") || ends(".lock") => {
-            "has the name of what stands beside another key while that is made anew"
-        }
-        () if [".next", ".lock"].iter().any(|ending| is_beside(&signer, ending, &secret)) => {
-            "has mine.secret where a new key stands while it is made"
-        }
-        () if key_file.is_some_and(|key| [".next", ".lock"].iter().any(|ending| is_beside(&signer, ending, key))) => {
-            "has mine.secret_key where a new key stands while it is made"
-        }
+        () if BESIDE.into_iter().any(ends) => "has the name of what stands beside another key while that is made anew",
+        () if beside_it(&secret) => "has mine.secret where a new key stands while it is made",
+        () if key_file.is_some_and(beside_it) => "has mine.secret_key where a new key stands while it is made",
         () if is(&secret) => "is the file of mine.secret",
         () if key_file.is_some_and(is) => "is the file of mine.secret_key",
         () if signer.starts_with(&mine.store) => "stands in mine.store, which is given away",

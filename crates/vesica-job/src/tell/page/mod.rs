@@ -57,8 +57,8 @@ impl ReportFile {
     pub fn text(self, report: &Report) -> String {
         match self {
             Self::Json => report.to_show().to_json(),
-            Self::Html => Page::own(&report.to_show()).html(),
-            Self::Markdown => Page::own(&report.to_show()).markdown(),
+            Self::Html => Page::own(report).html(),
+            Self::Markdown => Page::own(report).markdown(),
         }
     }
 }

@@ -952,7 +952,7 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     crate::secret::save(&house.server.signer, crate::secret::Use::Signatures, &another, &Control::new(())).unwrap();
     assert!(prepare(&house.server, false).unwrap_err().to_string().contains(lost));
     // Whoever has stolen the key signs nothing for the new offer. A file that is damaged is replaced so too.
-    std::fs::write(&house.server.signer.path, "damaged").unwrap();
+    std::fs::write(&house.server.signer.path, "vesica signer 1, damaged").unwrap();
     assert!(prepare(&house.server, false).unwrap_err().to_string().contains("damaged"));
     let again = prepare(&house.server, true).unwrap();
     assert!(again.offer_changed && again.offer.signer() != offer.signer() && again.offer.store() == offer.store());
@@ -1053,8 +1053,41 @@ fn a_signer_is_named_if_it_is_not_sealed_and_read_alone_where_rows_change() {
         let key = house.dir.path().join("key");
         vesica_job::rooms::replace_privately(&key, &[7; 32]).unwrap();
         (house.server.secret.key, house.server.signer.key) = (Some(key.clone().into()), Some(key.into()));
-        drop(std::fs::remove_file(&house.server.signer.path));
+        let file = |path: &Path| std::fs::read(path).unwrap();
+        let before = file(&house.server.signer.path);
         assert!(prepare(&house, &whole).unsealed.is_empty());
+        assert_ne!(file(&house.server.signer.path), before);
+        // A rotation puts a key in the place of a key alone, and damaged it must still begin as one.
+        let refused = |house: &House| {
+            crate::prepare(&house.server, &whole, &World::default(), &Control::new(())).unwrap_err().to_string()
+        };
+        for function in [false, true].into_iter().filter(|function| !function || private == Private::Both) {
+            let place = |house: &mut House, path: &Path| match function {
+                false => std::mem::replace(&mut house.server.signer.path, path.into()),
+                true => std::mem::replace(&mut house.server.secret.path, path.into()),
+            };
+            let other = house.dir.path().join("bob.pem");
+            std::fs::write(&other, "-----BEGIN PRIVATE KEY-----\n").unwrap();
+            let was = place(&mut house, &other);
+            let why = refused(&house);
+            assert!(why.contains("bob.pem holds no key") && why.contains("move it away"), "{why}");
+            assert_eq!(file(&other), b"-----BEGIN PRIVATE KEY-----\n");
+            let key = house.dir.path().join("key");
+            place(&mut house, &key);
+            assert!(refused(&house).contains("is the file of mine.secret_key"), "{}", refused(&house));
+            assert_eq!(file(&key), [7; 32]);
+            let kept = file(&was);
+            place(&mut house, &was);
+            // Sealed by a key that is lost, it is moved away first: whose it is cannot be told.
+            std::fs::write(&key, [8; 32]).unwrap();
+            if !function {
+                assert!(refused(&house).contains("move the file away"), "{}", refused(&house));
+                assert_eq!(file(&was), kept);
+            }
+            std::fs::write(&key, [7; 32]).unwrap();
+            std::fs::write(&was, &kept[..20]).unwrap();
+            prepare(&house, &whole);
+        }
     }
 }
 
@@ -1156,7 +1189,9 @@ fn a_store_is_whole_behind_every_write() {
             let settled = crate::prepare::open(&house.server, &Control::new(())).unwrap().offer;
             assert!(settled == opened.offer, "{done}");
             let again = prepare(false).unwrap();
-            assert!(again.offer == opened.offer && !again.offer_changed && !next.exists(), "{done}");
+            assert!(again.offer == opened.offer && !again.offer_changed, "{done}");
+            // A key that is not this store's may be the only one of another.
+            assert_eq!(next.exists(), !is_new, "{done}");
             let number = Epoch::load(&again.offer, &store).unwrap().number;
             assert!(number > 1 && !store.join("offer.json.next").exists(), "{done}");
             crate::prepare::open(&house.server, &Control::new(())).unwrap();

@@ -239,8 +239,8 @@ impl Offer {
             Ok(offer) => Ok(Some(offer)),
             Err(Error::Job(JobError::File { error, .. })) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::Setup(format!(
-                "{error}. Nothing was made: restore it from a copy of the store; or move it away, and tell clients the new offer that \
-                 `vesica prepare` makes then"
+                "{error}. Nothing was made: if another version of vesica wrote it, prepare with that one; if it is damaged, restore it from a \
+                 copy of the store; or move it away, and tell clients the new offer that `vesica prepare` makes then"
             ))),
         }
     }

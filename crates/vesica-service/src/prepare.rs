@@ -125,9 +125,7 @@ impl<'a> Keyed<'a> {
         world: &World,
         ctl: &Control,
     ) -> Result<Self, Error> {
-        if let Some(folder) = plan.secret.path.parent() {
-            std::fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
-        }
+        secret::apart(plan, Use::Function)?;
         let _locked = secret::lock(&plan.secret)?;
         let public = before.and_then(|offer| offer.public().ok());
         let is_stores = |seed| match &public {
@@ -137,7 +135,7 @@ impl<'a> Keyed<'a> {
         secret::settle(&plan.secret, Use::Function, is_stores, ctl)?;
         let known = match rotate {
             true => {
-                secret::check_use(&plan.secret, Use::Function)?;
+                secret::is_replaceable(&plan.secret, Use::Function)?;
                 None
             }
             false => secret::load(&plan.secret, Use::Function, ctl)?,
@@ -219,7 +217,7 @@ pub fn open(plan: &ServePlan, ctl: &Control) -> Result<Opened, Error> {
     if public.is_empty() {
         return Ok(Opened { offer, stock, root: None });
     }
-    let root = secret::root(plan, &public, ctl)?;
+    let (root, _) = secret::root(plan, &public, ctl)?;
     // The key may stand under another name: see `secret::root`.
     if plan.secret.path.exists() {
         secret::check_mode(&plan.secret.path)?;
@@ -294,7 +292,7 @@ clients = {{}}
         let public = Offer::load(&plan.store).unwrap().public().unwrap();
         let mut outputs = Vec::new();
         stock
-            .function(&secret::root(plan, &public, &Control::new(())).unwrap())
+            .function(&secret::root(plan, &public, &Control::new(())).unwrap().0)
             .unwrap()
             .eval(&[KeyDigest(digest)], &mut outputs);
         outputs[0].0

@@ -10,6 +10,7 @@
 
 use crate::error::Error;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use vesica_job::Control;
@@ -182,22 +183,41 @@ pub fn save(place: &Place, of: Use, seed: &Seed, ctl: &Control) -> Result<bool, 
 /// # Errors
 /// If it cannot be read, is damaged, is of something else, or takes another key or passphrase.
 pub fn load(place: &Place, of: Use, ctl: &Control) -> Result<Option<Seed>, Error> {
-    let path = &place.path;
-    let bytes = match fs::read(path) {
-        Ok(bytes) => Zeroizing::new(bytes),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::file("cannot read", path)(error)),
-    };
+    let Some(bytes) = bytes(place)? else { return Ok(None) };
     is_no_other(place, of, &bytes)?;
+    open(place, of, &bytes, &given(place, ctl)?).map(Some)
+}
+
+/// As [`load`], for whoever compares it with the store's and goes on to another one: what was written without a key is read without one,
+/// whatever is given now.
+fn load_before(place: &Place, of: Use, ctl: &Control) -> Result<Option<Seed>, Error> {
+    let Some(bytes) = bytes(place)? else { return Ok(None) };
+    is_no_other(place, of, &bytes)?;
+    let given = if bytes.starts_with(&magic(of.kind(), false)) { Given::Nothing } else { given(place, ctl)? };
+    open(place, of, &bytes, &given).map(Some)
+}
+
+/// What stands in the file; nothing if there is none.
+fn bytes(place: &Place) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+    match fs::read(&place.path) {
+        Ok(bytes) => Ok(Some(Zeroizing::new(bytes))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::file("cannot read", &place.path)(error)),
+    }
+}
+
+fn open(place: &Place, of: Use, bytes: &[u8], given: &Given) -> Result<Seed, Error> {
+    let path = &place.path;
     let damaged = |why: &str| Error::Damaged { path: path.clone(), why: why.into() };
-    let bytes: &[u8; BYTES] = bytes.as_slice().try_into().map_err(|_| damaged("it does not have 128 bytes"))?;
+    let bytes: &[u8; BYTES] = bytes.try_into().map_err(|_| damaged("it does not have 128 bytes"))?;
     let front = Front::from_bytes(bytes.first_chunk().expect("it has a front"));
-    let given = given(place, ctl)?;
     if front.magic != magic(of.kind(), given.is_secret()) {
         let why = match front.magic == magic(of.kind(), !given.is_secret()) {
             false => format!("it holds no {}", of.what()),
             true if given.is_secret() => {
-                "it was written without a key; take mine.secret_key and the passphrase away".to_owned()
+                "it was written without a key; take mine.secret_key and the passphrase away, or run `vesica prepare --rotate`, \
+                 which makes another one under it"
+                    .to_owned()
             }
             true => format!("it is sealed: give mine.secret_key, or the passphrase in {PASSPHRASE}"),
         };
@@ -208,9 +228,10 @@ pub fn load(place: &Place, of: Use, ctl: &Control) -> Result<Option<Seed>, Error
     let seed = Opener::new(&given.secret(&front.random), &front.magic, of.sealed_as(), drawn);
     let seed = seed.open(0, &mut piece).and_then(|seed| <[u8; 32]>::try_from(seed).ok());
     match seed {
-        Some(seed) => Ok(Some(Zeroizing::new(seed))),
+        Some(seed) => Ok(Zeroizing::new(seed)),
         None if given.is_secret() => Err(Error::Setup(format!(
-            "{} does not open: the key or the passphrase is another one, or the file is damaged",
+            "{} does not open: the key or the passphrase is another one, or the file is damaged. If what sealed it is lost, move the file \
+             away and run `vesica prepare --rotate`",
             path.display()
         ))),
         None => {
@@ -233,12 +254,72 @@ fn is_no_other(place: &Place, of: Use, bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Fails if what is there is a secret of something else. What cannot be read is nobody's.
+/// Fails if a new secret is not to take the place of what is there: a file that does not begin as one of this use, and is not empty.
+///
+/// # Errors
+/// The same; those of reading it.
+pub fn is_replaceable(place: &Place, of: Use) -> Result<(), Error> {
+    let Some(bytes) = bytes(place)? else { return Ok(()) };
+    is_no_other(place, of, &bytes)?;
+    if bytes.is_empty() || bytes.starts_with(of.kind()) {
+        return Ok(());
+    }
+    Err(Error::Setup(format!(
+        "{}: {} holds no {}, and a new one would take its place; name another file, or move it away",
+        of.field(),
+        place.path.display(),
+        of.what()
+    )))
+}
+
+/// The seed in the file that a new one is to replace; none if there is no file, or what is there is damaged.
+///
+/// # Errors
+/// As [`is_replaceable`]; if it takes a key or a passphrase that is not given: whose it is cannot be told then.
+pub fn replaced(place: &Place, of: Use, ctl: &Control) -> Result<Option<Seed>, Error> {
+    is_replaceable(place, of)?;
+    match load_before(place, of, ctl) {
+        Err(Error::Damaged { .. }) => Ok(None),
+        known => known,
+    }
+}
+
+/// Fails if the file with the secret of this use is that of another one, which would take its place, or stands in the store, which is given
+/// away; by links too. Its folder is made.
 ///
 /// # Errors
 /// The same.
-pub fn check_use(place: &Place, of: Use) -> Result<(), Error> {
-    fs::read(&place.path).map_or(Ok(()), |bytes| is_no_other(place, of, &bytes))
+pub fn apart(plan: &ServePlan, of: Use) -> Result<(), Error> {
+    let (place, other, field) = match of {
+        Use::Function => (&plan.secret, &plan.signer, "mine.signer"),
+        Use::Signatures => (&plan.signer, &plan.secret, "mine.secret"),
+    };
+    let path = &place.path;
+    let refused =
+        |why: &str| Err(Error::Setup(format!("{}: {} {why}; name a file of its own", of.field(), path.display())));
+    let whole = std::path::absolute(path).map_err(Error::file("cannot find", path))?;
+    let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else { return refused("is no file") };
+    fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
+    let folder = folder.canonicalize().map_err(Error::file("cannot find", folder))?;
+    let real = fs::canonicalize(path).unwrap_or_else(|_| folder.join(name));
+    let of = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    let is_same = |other: &Path| fs::canonicalize(other).is_ok_and(|other| other == real || of(&other) == of(&real));
+    if is_same(&other.path) {
+        return refused(&format!("is the file of {field}"));
+    }
+    // Through a link, its name may be another one than the document's.
+    if real.extension().is_some_and(|ending| ending == "next" || ending == "lock") {
+        return refused("has the name of what stands beside another key while that is made anew");
+    }
+    if place.key.as_ref().and_then(vesica_spec::KeyPlace::file).is_some_and(is_same) {
+        return refused("is the file of mine.secret_key");
+    }
+    match fs::canonicalize(&plan.store) {
+        Ok(store) if real.starts_with(&store) || folder.starts_with(&store) => {
+            refused("stands in mine.store, which is given away")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The place of a key that the store is just being made with.
@@ -283,7 +364,7 @@ pub fn lock(place: &Place) -> Result<fs::File, Error> {
 }
 
 /// Ends what an earlier `vesica prepare` was killed in: if the key that was saved last is the one of the store, as `is_stores` says, it becomes
-/// current; if not, it belongs to no store and goes.
+/// current. If not, it stays until another one takes its place: it may be the only key of another store, of which `is_stores` does not know.
 ///
 /// # Errors
 /// Those of reading and renaming.
@@ -293,12 +374,8 @@ pub fn settle(
     is_stores: impl FnOnce(Seed) -> Result<bool, Error>,
     ctl: &Control,
 ) -> Result<(), Error> {
-    let last = next(place);
-    match load(&last, of, ctl)?.map(is_stores).transpose()? {
-        None => Ok(()),
-        Some(true) => become_current(place),
-        Some(false) => fs::remove_file(&last.path).map_err(Error::file("cannot remove", &last.path)),
-    }
+    let is_stores = load_before(&next(place), of, ctl)?.map(is_stores).transpose()?;
+    if is_stores == Some(true) { become_current(place) } else { Ok(()) }
 }
 
 /// [`save`], beside the key that there is, which still is the store's.
@@ -326,19 +403,19 @@ pub fn is_sealed(place: &Place) -> Result<bool, Error> {
     Ok(Use::ALL.iter().any(|of| bytes.starts_with(&magic(of.kind(), true))))
 }
 
-/// What the functions follow from of which one has the public key `public`. A `vesica prepare` that was killed just before its end may have
+/// What the functions follow from of which one has the public key `public`, and whether its file is sealed. A `vesica prepare` that was killed just before its end may have
 /// left the key of the new store under its first name.
 ///
 /// # Errors
 /// As [`load`]; if no key is that of the store.
-pub fn root(plan: &ServePlan, public: &[u8], ctl: &Control) -> Result<Root, Error> {
+pub fn root(plan: &ServePlan, public: &[u8], ctl: &Control) -> Result<(Root, bool), Error> {
     let of = |place: &Place| {
         let Some(seed) = load(place, Use::Function, ctl)? else { return Ok(None) };
         let root = Root::new(&plan.service, seed);
-        Ok((root.function()?.public() == public).then_some(root))
+        Ok((root.function()?.public() == public).then_some((root, is_sealed(place)?)))
     };
-    if let Some(root) = either(&plan.secret, of)? {
-        return Ok(root);
+    if let Some(found) = either(&plan.secret, of)? {
+        return Ok(found);
     }
     Err(Error::Setup(format!(
         "{} does not hold the key that {} was prepared with. Restore it. If the store was prepared by a version of vesica whose functions did \
@@ -456,11 +533,11 @@ mod tests {
             for [of, other] in [Use::ALL, [Use::Signatures, Use::Function]] {
                 let place = place(dir.path(), key);
                 save(&place, of, &fresh().unwrap(), &Control::new(())).unwrap();
-                assert!(load(&place, of, &Control::new(())).unwrap().is_some() && check_use(&place, of).is_ok());
+                assert!(load(&place, of, &Control::new(())).unwrap().is_some() && is_replaceable(&place, of).is_ok());
                 let why = load(&place, other, &Control::new(())).unwrap_err().to_string();
                 assert!(why.starts_with(other.field()) && why.contains(of.what()), "{why}");
                 assert!(why.contains("a.secret") && why.contains("name another file"), "{why}");
-                assert_eq!(check_use(&place, other).unwrap_err().to_string(), why);
+                assert_eq!(is_replaceable(&place, other).unwrap_err().to_string(), why);
             }
         }
     }

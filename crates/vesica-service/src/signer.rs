@@ -9,8 +9,7 @@ use crate::offer::Offer;
 use crate::retrieve::epoch::Epoch;
 use crate::secret::{self, Seed, Use};
 use ring::signature::{Ed25519KeyPair, KeyPair};
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
 use std::time::{Duration, SystemTime};
 use vesica_job::{Control, World};
 use vesica_params::lwe;
@@ -70,7 +69,7 @@ impl Signer {
     /// # Errors
     /// As [`Signer::take`]; if the file is not there, or holds another key.
     pub fn of_offer(plan: &ServePlan, offer: &Offer, ctl: &Control) -> Result<Self, Error> {
-        apart(plan)?;
+        secret::apart(plan, Use::Signatures)?;
         let wanted = offer.signer();
         let of = |place: &Place| {
             let signer = Self::load(place, plan.valid_for, ctl)?;
@@ -79,19 +78,16 @@ impl Signer {
         secret::either(&plan.signer, of)?.ok_or_else(|| lost(plan))
     }
 
-    /// Fails if the file holds the key of another store, which a new one would take from it, or a secret of something else. A key that is damaged
-    /// is replaced where the store has one; one that cannot be read for another reason is not.
+    /// Fails if the file holds the key of another store, which a new one would take from it, or anything that is no key which signs epochs.
     fn is_no_others(plan: &ServePlan, before: Option<&Offer>, ctl: &Control) -> Result<(), Error> {
-        secret::check_use(&plan.signer, Use::Signatures)?;
         let own = before.and_then(Offer::signer);
-        match Self::load(&plan.signer, plan.valid_for, ctl) {
-            Ok(Some(known)) if own.as_deref() != Some(known.public()) => Err(Error::Setup(format!(
-                "mine.signer: {} holds the key of another store, which could sign no more if it were replaced; name a file of its own, \
-                 or run without --rotate to sign with this key",
+        match secret::replaced(&plan.signer, Use::Signatures, ctl)?.map(|seed| Self::new(&seed, plan.valid_for)) {
+            Some(known) if own.as_deref() != Some(known.public()) => Err(Error::Setup(format!(
+                "mine.signer: {} holds the key of another store, or of this one before its offer was moved away. Another store could sign no \
+                 more if it were replaced; name a file of its own, or run without --rotate to sign with this key",
                 plan.signer.path.display()
             ))),
-            Err(Error::Damaged { .. }) if own.is_some() => Ok(()),
-            known => known.map(drop),
+            _ => Ok(()),
         }
     }
 
@@ -105,9 +101,7 @@ impl Signer {
 
     /// Keeps others from making or changing the key meanwhile, and ends what an earlier `vesica prepare` was killed in.
     fn lock(plan: &ServePlan, offer: Option<&Offer>, ctl: &Control) -> Result<File, Error> {
-        let folder = vesica_table::folder(&plan.signer.path);
-        std::fs::create_dir_all(&folder).map_err(Error::file("cannot make the folder", &folder))?;
-        apart(plan)?;
+        secret::apart(plan, Use::Signatures)?;
         let locked = secret::lock(&plan.signer)?;
         let is_stores =
             |seed| Ok(offer.and_then(Offer::signer).as_deref() == Some(Self::new(&seed, plan.valid_for).public()));
@@ -162,34 +156,4 @@ fn lost(plan: &ServePlan) -> Error {
         plan.signer.path.display(),
         plan.store.display()
     ))
-}
-
-/// Fails if the file with the key is that of another one, which would take its place, or stands in the store, which is given away; by links too.
-fn apart(plan: &ServePlan) -> Result<(), Error> {
-    let path = &plan.signer.path;
-    let refused =
-        |why: &str| Err(Error::Setup(format!("mine.signer: {} {why}; name a file of its own", path.display())));
-    let whole = std::path::absolute(path).map_err(Error::file("cannot find", path))?;
-    let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else { return refused("is no file") };
-    let folder = folder.canonicalize().map_err(Error::file("cannot find", folder))?;
-    let real = fs::canonicalize(path).unwrap_or_else(|_| folder.join(name));
-    let of = |path: &std::path::Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
-    let is_same =
-        |other: &std::path::Path| fs::canonicalize(other).is_ok_and(|other| other == real || of(&other) == of(&real));
-    if is_same(&plan.secret.path) {
-        return refused("is the file of mine.secret");
-    }
-    // Through a link, its name may be another one than the document's.
-    if real.extension().is_some_and(|ending| ending == "next" || ending == "lock") {
-        return refused("has the name of what stands beside another key while that is made anew");
-    }
-    if plan.signer.key.as_ref().and_then(vesica_spec::KeyPlace::file).is_some_and(is_same) {
-        return refused("is the file of mine.secret_key");
-    }
-    match fs::canonicalize(&plan.store) {
-        Ok(store) if real.starts_with(&store) || folder.starts_with(&store) => {
-            refused("stands in mine.store, which is given away")
-        }
-        _ => Ok(()),
-    }
 }

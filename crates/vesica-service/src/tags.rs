@@ -224,8 +224,10 @@ fn whole(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Result
         },
     };
     let shape = Shape { lifetime: plan.service.lifetime_keys, value: value_bytes };
-    let stood = Store::open(&plan.store).ok();
-    let stood = stood.map(|store| Before { keys: store.len(), changed: store.manifest().parts.len() > 1 });
+    let last = Store::open(&plan.store).ok();
+    // Where the document of the offer before was moved away, the store says which it was.
+    let last_offer = last.as_ref().map(|store| store.manifest().offer);
+    let stood = last.map(|store| Before { keys: store.len(), changed: store.manifest().parts.len() > 1 });
     let salt = world.rng()?.bytes();
     let mut builder = Builder::new(&plan.store, shape, memory(plan), &plan.scratch)?.with_salt(salt);
     let entries = entries(builder.sealer(), value_bytes.is_some());
@@ -237,7 +239,8 @@ fn whole(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Result
     offer.save(&plan.store)?;
     let unsealed = prepare::unsealed(plan, [(Use::Function, Some(keyed.sealed)), (Use::Signatures, None)]);
     keyed.keep()?;
-    let offer_changed = before.is_some_and(|before| before != offer);
+    let offer_changed =
+        before.is_some_and(|before| before != offer) || last_offer.is_some_and(|last| last != offer.hash());
     let product = Product::Store(built);
     Ok(Prepared { offer, offer_changed, rows: read.rows, empty: read.empty, product, unsealed, before: stood })
 }
@@ -247,7 +250,8 @@ fn delta(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Res
     let offer = Offer::load(&plan.store)?;
     prepare::agrees(plan, &offer)?;
     let public = offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
-    let function = secret::root(plan, &public, ctl)?.function()?;
+    let (root, sealed) = secret::root(plan, &public, ctl)?;
+    let function = root.function()?;
     let beside = |path: &PathBuf| Input { format: None, ..Input::new(path) };
     let open = |path: &Option<PathBuf>, values| {
         path.as_ref().map(|path| Reader::open(plan, &beside(path), values)).transpose()
@@ -270,8 +274,7 @@ fn delta(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -> Res
     }
     ctl.event(Event::Phase { name: "sort", of: "", total: None });
     let built = delta.finish(plan.workers)?;
-    let sealed = Some(secret::is_sealed(&plan.secret)?);
-    let unsealed = prepare::unsealed(plan, [(Use::Function, sealed), (Use::Signatures, None)]);
+    let unsealed = prepare::unsealed(plan, [(Use::Function, Some(sealed)), (Use::Signatures, None)]);
     let product = Product::Store(built);
     let (rows, empty) = (read.rows, read.empty);
     Ok(Prepared { offer, offer_changed: false, rows, empty, product, unsealed, before: None })

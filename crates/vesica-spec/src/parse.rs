@@ -221,6 +221,7 @@ impl Mine {
 pub(crate) mod tests {
     use super::*;
     use crate::accept::Accept;
+    use crate::invitation::in_table;
     use crate::join::Join;
     use crate::types::{Duplicates, Order};
     use vesica_suite::CurveName;
@@ -362,6 +363,21 @@ output = { path = "out.csv" }
             let why = crate::plan(&parse(&job).unwrap()).unwrap_err().to_string();
             assert!(why.contains("…/file") && why.contains("write the whole path"), "{why}");
         }
+        // Nor is a program started with arguments that were left out, or a ledger that was sealed begun again unsealed.
+        let with = |line: &str, from: &str| {
+            let job = JOB.replace(from, line);
+            assert!(job != JOB, "{from}");
+            let mine = parse(&job).unwrap().mine;
+            let shown = mine.without_keys();
+            assert_eq!(Mine::shown_again(&shown).as_ref(), Some(&shown));
+            assert_eq!(Mine::shown_again(&in_table("mine", &mine)), Some(shown.clone()));
+            let shared = &job[..job.find("[mine]").unwrap()];
+            crate::plan(&parse(&format!("{shared}{}", shown.replace("\"…\"\n", "\"alice.pem\"\n"))).unwrap())
+                .unwrap_err()
+                .to_string()
+        };
+        let why = with("command = [\"cat\", \"alice.csv\"]", "path = \"alice.csv\"");
+        assert!(why.starts_with("mine.input.command") && why.contains("write them"), "{why}");
     }
 
     proptest::proptest! {

@@ -545,8 +545,11 @@ impl Mine {
     /// reports, so nothing here says where on this machine something is: paths start at the job file's folder, and of a path from the
     /// root there is the name alone, `…/NAME`.
     pub fn without_keys(&self) -> String {
-        let mut mine = Mine { resume_key: None, proxy_credentials: None, ..self.clone() };
+        let mut mine = self.clone();
         mine.unanchor();
+        // That there is one is said: a ledger that was sealed is not begun again unsealed.
+        (mine.resume_key, mine.proxy_credentials) =
+            (mine.resume_key.map(|_| PathBuf::from("…").into()), mine.proxy_credentials.map(|_| "…".into()));
         mine.proxy = mine.proxy.map(|url| url.shown());
         if let Some(tls) = &mut mine.tls {
             (tls.identity, tls.key) = (PathBuf::from("…"), None);
@@ -562,17 +565,42 @@ impl Mine {
         in_table("mine", &mine)
     }
 
-    /// Fails if a path is one that [`Mine::without_keys`] left something out of: a budget or a ledger that is not found there would begin anew.
+    /// What stands in a report of an earlier version as [`Mine::without_keys`] has it; nothing if it cannot be read.
+    pub fn shown_again(text: &str) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Part {
+            mine: Mine,
+        }
+        toml::from_str::<Part>(text).ok().map(|part| part.mine.without_keys())
+    }
+
+    /// Fails if a path, or an argument of a program, is one that [`Mine::without_keys`] left something out of: a budget or a ledger that is not
+    /// found there would begin anew, and a program that is started so may print another table.
     pub(crate) fn has_whole_paths(&self) -> Result<(), SpecError> {
         let mut mine = self.clone();
         let of_input = mine.input.origin.paths().to_vec();
         let mut all = of_input.iter().chain(mine.paths().into_iter().map(|path| &*path));
         match all.find(|path| path.components().any(|part| part.as_os_str() == "…")) {
-            None => Ok(()),
+            None => {}
             Some(path) => {
                 let why = "a report left out where this is, in the place of …; write the whole path";
-                Err(SpecError::field("mine", format!("\"{}\": {why}", path.display())))
+                return Err(SpecError::field("mine", format!("\"{}\": {why}", path.display())));
             }
+        }
+        let of_input = match &self.input.origin {
+            Origin::Command(program) => Some(("mine.input.command", program.args.clone())),
+            _ => None,
+        };
+        let of_roads = self.connect.values().filter_map(|connect| {
+            let (_, road) = connect.read("mine.connect", false).ok()?;
+            Some(("mine.connect", road.command?))
+        });
+        match of_input.into_iter().chain(of_roads).find(|(_, words)| words.iter().any(|word| word == "…")) {
+            None => Ok(()),
+            Some((field, _)) => Err(SpecError::field(
+                field,
+                "a report left out the arguments of the program, in the place of …; write them",
+            )),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use vesica_net::printable;
 use vesica_psi::reveals;
 use vesica_session::{LABEL, Learner, Meter, Reveal};
-use vesica_spec::Plan;
+use vesica_spec::{Mine, Plan};
 use vesica_suite::Cut;
 
 /// The report of a run that ended well.
@@ -433,7 +433,8 @@ impl Report {
         serde_json::to_string_pretty(self).expect("a report is plain data") + "\n"
     }
 
-    /// The report as partners show it to each other: of an output whose path starts at the root it has the file's name alone.
+    /// The report as partners show it to each other, whichever version wrote it: of an output whose path starts at the root it has the file's name
+    /// alone, and no more of the job than reports have now.
     pub(crate) fn to_show(&self) -> Self {
         let mut shown = self.clone();
         if let Some(output) = shown.outcome.output.as_mut().filter(|output| output.path.is_absolute())
@@ -441,6 +442,7 @@ impl Report {
         {
             output.path = name;
         }
+        shown.job.mine = Mine::shown_again(&shown.job.mine).unwrap_or_default();
         shown
     }
 

@@ -215,7 +215,8 @@ pub fn change(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -
     let signer = offer.kind().signs().then(|| Signer::of_offer(plan, &offer, ctl)).transpose()?;
     let before = Before::load(plan, offer, epoch)?;
     let public = before.offer.public().map_err(|why| Error::Damaged { path: plan.store.clone(), why })?;
-    let root = (service.private == Private::Both).then(|| secret::root(plan, &public, ctl)).transpose()?;
+    let (root, sealed) =
+        (service.private == Private::Both).then(|| secret::root(plan, &public, ctl)).transpose()?.unzip();
     // The keys of rows are known as what came of this function, and so it stays.
     let function = root.as_ref().map(|root| before.epoch.function(root)).transpose()?;
     let lock = root.as_ref().map(Root::lock);
@@ -243,7 +244,6 @@ pub fn change(plan: &ServePlan, change: &Change, world: &World, ctl: &Control) -
     };
     state.write(plan, &before.offer, signer.as_ref(), world)?;
     remove_others(plan, &state.epoch)?;
-    let sealed = (service.private == Private::Both).then(|| secret::is_sealed(&plan.secret)).transpose()?;
     let sealed = [(Use::Function, sealed), (Use::Signatures, signer.as_ref().map(Signer::is_sealed))];
     let changed = state.changed.unwrap_or_default();
     let product = Product::Table(Box::new(Made { epoch: state.epoch, rows: changed.rows, changed: state.changed }));

@@ -61,6 +61,9 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
     let untold = Offer::settle(&plan.store)?;
     let plan = &prepare::settled(plan)?;
     let before = Offer::before(&plan.store)?;
+    // What refuses stands in front of what writes a key that is sealed as the document says now.
+    let signer =
+        prepare::kind(plan).signs().then(|| Signer::take(plan, rotate, before.as_ref(), world, ctl)).transpose()?;
     let keyed = match plan.service.private {
         Private::Both => Some(Keyed::take(plan, rotate, before.as_ref(), world, ctl)?),
         Private::Client if rotate && !prepare::kind(plan).signs() => {
@@ -87,8 +90,6 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
             format!("the values of a row have up to {} bytes; the most is {MOST_VALUES}", value_bytes.unwrap_or(0));
         return Err(Error::Setup(format!("service.values: {why}. Name fewer columns, or cut them into several rows")));
     }
-    let signer =
-        prepare::kind(plan).signs().then(|| Signer::take(plan, rotate, before.as_ref(), world, ctl)).transpose()?;
     let mut rng = world.rng()?;
     let mut offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, 0, &public)?;
     if let Some(signer) = &signer {

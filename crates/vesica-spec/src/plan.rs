@@ -436,10 +436,16 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     }
 
     let owner = shared.groups.as_ref().map(|groups| find("shared.groups.of", &groups.of)).transpose()?;
+    // Of two parties one has the values of a sum, or they disagree when they meet: who has none knows that the other one has some.
+    let values = (shared.result == ResultKind::Sum && parties.len() == 2).then(|| match mine.input.value {
+        Some(_) => me.place(),
+        None => 1 - me.place(),
+    });
     let choice = Choice {
         protocol: shared.protocol,
         result: shared.result,
         groups: grouping(shared, owner.as_ref())?,
+        values,
         mode: shared.mode,
         security: shared.security,
         curve: shared.curve,
@@ -1277,6 +1283,7 @@ output = { path = "out.csv" }
                 reveals::leader_and_pivot(0, 1),
                 reveals::SMALL_GROUPS,
                 reveals::chosen_groups(0),
+                reveals::chosen_values(0),
                 reveals::LINKS,
             ];
             assert!(told.iter().any(|r| r.name == extra.name()));

@@ -18,6 +18,8 @@ pub struct Choice {
     pub curve: CurveName,
     /// Whose groups a result by group has, and how many.
     pub groups: Option<Grouping>,
+    /// The place of the party whose values are added up, where two parties add some up.
+    pub values: Option<u8>,
     /// How much noise the result has, where it has noise.
     pub dp: Option<Noise>,
     /// The least number of common keys that anything is told of.

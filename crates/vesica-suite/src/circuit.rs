@@ -2,7 +2,7 @@
 //! job, or written.
 
 use crate::dp::KEYS_ARE_NOT_PEOPLE;
-use crate::{Choice, Cut, Error, Grouping, Opened, Refusal, ResultKind, Seat, Sizes, Suite, Terms};
+use crate::{Choice, Cut, Error, Grouping, Opened, Refusal, ResultKind, Seat, Sizes, Suite, Terms, chosen};
 use vesica_block::Block;
 use vesica_oprf::opprf;
 use vesica_oprf::vole::Field;
@@ -131,20 +131,18 @@ impl Suite for Circuit {
     }
 
     fn reveals(&self) -> Vec<Reveal> {
-        match (self.choice.result, self.choice.dp) {
-            (ResultKind::Sum, None) => vec![reveals::INTERSECTION_SUM, reveals::KEY_COUNT],
-            (ResultKind::Sum, Some(_)) => vec![reveals::INTERSECTION_SUM_NOISY, reveals::KEY_COUNT],
-            (ResultKind::Groups, _) => {
-                let small = self.choice.groups.is_some_and(|groups| groups.least < Grouping::SMALL);
-                let small = small.then_some(reveals::SMALL_GROUPS);
-                let owner = self.choice.groups.map(|groups| groups.of);
-                let chosen = owner.filter(|owner| self.choice.learners.contains(owner)).map(reveals::chosen_groups);
-                [reveals::GROUP_TOTALS].into_iter().chain(small).chain(chosen).chain([reveals::KEY_COUNT]).collect()
-            }
-            (ResultKind::Shares, _) => vec![reveals::KEY_COUNT],
-            (_, None) => vec![reveals::INTERSECTION_SIZE, reveals::KEY_COUNT],
-            (_, Some(_)) => vec![reveals::INTERSECTION_SIZE_NOISY, reveals::KEY_COUNT],
-        }
+        let Choice { result, dp, groups, values, .. } = &self.choice;
+        let total = match (result, dp) {
+            (ResultKind::Sum, None) => Some(reveals::INTERSECTION_SUM),
+            (ResultKind::Sum, Some(_)) => Some(reveals::INTERSECTION_SUM_NOISY),
+            (ResultKind::Groups, _) => Some(reveals::GROUP_TOTALS),
+            (ResultKind::Shares, _) => None,
+            (_, None) => Some(reveals::INTERSECTION_SIZE),
+            (_, Some(_)) => Some(reveals::INTERSECTION_SIZE_NOISY),
+        };
+        let small = groups.filter(|groups| groups.least < Grouping::SMALL).map(|_| reveals::SMALL_GROUPS);
+        let chosen = chosen(&self.choice, groups.map(|groups| groups.of).or(*values));
+        total.into_iter().chain(small).chain(chosen).chain([reveals::KEY_COUNT]).collect()
     }
 
     fn expects(&self, _: &Sizes) -> Vec<String> {
@@ -262,6 +260,7 @@ mod tests {
             curve: CurveName::default(),
             least,
             groups: None,
+            values: None,
             dp: Some(Noise { epsilon: 0.02, sampling: None, largest }),
             learners: learners.to_vec(),
             parties: 2,

@@ -336,14 +336,10 @@ impl JobError {
             }
             JobError::Session(Error::Peer { peer, .. }) => return format!("it says that {peer} broke the protocol"),
             JobError::Session(Error::Either { peers: [one, other], fault }) => {
-                let other = match [one == to, other == to] {
-                    [true, _] => Some(other),
-                    [_, true] => Some(one),
-                    _ => None,
-                };
-                return match other {
-                    Some(other) => format!("it says that you or {other} broke the protocol: {fault}"),
-                    None => format!("it says that {one} or {other} broke the protocol"),
+                return match [one, other].map(|party| party == to) {
+                    [true, _] => format!("it says that you or {other} broke the protocol: {fault}"),
+                    [_, true] => format!("it says that you or {one} broke the protocol: {fault}"),
+                    _ => format!("it says that {one} or {other} broke the protocol"),
                 };
             }
             JobError::Session(Error::Stopped { peer, fault: Fault::Interrupted, .. }) => {

@@ -715,7 +715,8 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
         )
     })?;
     let sums = u32::try_from(shared.sums.len()).unwrap_or(u32::MAX);
-    Ok(Some(Grouping { of: owner.place(), most: groups.most, sums, least: groups.least }))
+    let of_a_key = groups.of_a_key.unwrap_or(groups.most);
+    Ok(Some(Grouping { of: owner.place(), most: groups.most, sums, least: groups.least, of_a_key }))
 }
 
 /// The columns that are grouped by and added up, if this party `has` the groups.
@@ -1127,7 +1128,7 @@ output = { path = "out.csv" }
         let sums = vec![("cents".to_owned(), None), ("n".to_owned(), Some(7))];
         let by = vec!["region".to_owned(), "age".to_owned()];
         assert_eq!(plan.grouped, Some(GroupedPlan { by, sums, most: 9, of_a_key: 9 }));
-        assert_eq!(plan.choice.groups, Some(Grouping { of: 0, most: 9, sums: 2, least: 50 }));
+        assert_eq!(plan.choice.groups, Some(Grouping { of: 0, most: 9, sums: 2, least: 50, of_a_key: 9 }));
         assert!(plan.output.is_some());
         let plan = with("alice", ", groups = [\"r\", \"a\"]").unwrap();
         assert_eq!(plan.grouped.unwrap().by, ["r", "a"]);

@@ -52,6 +52,8 @@ pub struct Grouping {
     pub sums: u32,
     /// The number of common keys below which nothing is told of a group.
     pub least: u64,
+    /// Groups that a key may be in.
+    pub of_a_key: u32,
 }
 
 impl Grouping {

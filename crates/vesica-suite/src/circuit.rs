@@ -115,6 +115,12 @@ impl Circuit {
         })
     }
 
+    /// Groups as the circuit has them. `labels` says whether the party without them learns.
+    fn groups(of: Grouping, labels: bool) -> circuit::Groups {
+        let Grouping { of: _, most, sums, least, of_a_key } = of;
+        circuit::Groups { most, sums, least, of_a_key, labels }
+    }
+
     fn with<B: Field + 'static>(
         params: circuit::Params,
         lines: &mut Lines,
@@ -206,8 +212,8 @@ impl Suite for Circuit {
 
     fn memory(&self) -> u64 {
         // The hint with what it is solved from, targets and bits; the noise of the transfers, 32 MiB a unit, for 2^17 keys. Groups: stretched
-        // pads, and the numbers of a key in some of them. Their columns come one after the other.
-        700 + self.choice.groups.map_or(0, |groups| 100 + 32 * u64::from(groups.sums))
+        // pads, and the numbers of a key in some of them. Their columns come one after the other, but for those of trees; a key has 1.3 bins.
+        700 + self.choice.groups.map_or(0, |of| Self::groups(of, true).memory() * 13 / 10)
     }
 
     fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error> {
@@ -221,9 +227,9 @@ impl Suite for Circuit {
             ResultKind::Sum => (Total::Sum, true),
             ResultKind::Shares => (Total::Shares, terms.values.is_some()),
             ResultKind::Groups => {
-                let Grouping { of, most, sums, least } = groups.expect("a job for groups has some");
-                let labels = self.choice.learners.iter().any(|&learner| learner != of);
-                (Total::Groups(circuit::Groups { most, sums, least, labels }), true)
+                let groups = groups.expect("a job for groups has some");
+                let labels = self.choice.learners.iter().any(|&learner| learner != groups.of);
+                (Total::Groups(Self::groups(groups, labels)), true)
             }
             _ => (Total::Count, false),
         };

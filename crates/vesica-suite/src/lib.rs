@@ -544,7 +544,7 @@ mod tests {
     #[test]
     fn groups_are_of_rr22_and_bounded() {
         let of = |groups| Choice { result: ResultKind::Groups, groups, ..choice(ProtocolName::Rr22, 2, &[0, 1]) };
-        let grouping = Grouping { of: 1, most: 64, sums: 1, least: 50 };
+        let grouping = Grouping { of: 1, most: 64, sums: 1, least: 50, of_a_key: 64 };
         let with = |grouping| of(Some(grouping));
         assert_eq!(find(&with(grouping)).unwrap().cut(), Cut::Shares);
         assert_eq!(refused(&of(None), "by = "), "shared.groups");
@@ -739,7 +739,8 @@ mod tests {
         let malicious = Choice { security: Security::Malicious, ..rr22(3, &[0], None) };
         assert_eq!(refused(&malicious, "semi-honest"), "shared.security");
         for result in [ResultKind::Groups, ResultKind::Shares, ResultKind::Ids] {
-            let groups = (result == ResultKind::Groups).then_some(Grouping { of: 0, most: 4, sums: 1, least: 5 });
+            let groups =
+                (result == ResultKind::Groups).then_some(Grouping { of: 0, most: 4, sums: 1, least: 5, of_a_key: 4 });
             let other = Choice { result, groups, ..rr22(5, &[0, 1, 2, 3, 4], Some(1)) };
             assert_eq!(refused(&other, "two parties"), "shared.result");
         }

@@ -79,11 +79,9 @@ impl Groups {
         Shape::of(self.most, self.sums, self.of_a_key)
     }
 
-    /// Bytes that a party holds for each bin of a unit, beside what any total takes.
+    /// Bytes that a party holds for the trees of a bin: both keys of each transfer, and shares of step 4.
     pub fn memory(self) -> u64 {
-        let columns = 100 + 32 * u64::from(self.sums);
-        // Both keys of each transfer, and shares of step 4.
-        columns + self.shape().map_or(0, |shape| 32 * shape.transfers() as u64 + 8 * shape.columns() as u64)
+        self.shape().map_or(0, |shape| 32 * shape.transfers() as u64 + 8 * shape.columns() as u64)
     }
 }
 

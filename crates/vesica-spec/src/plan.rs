@@ -457,6 +457,14 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         insecure: shared.insecure,
     };
     let suite = vesica_suite::find(&choice).map_err(|refusal| SpecError::field(refusal.field, refusal.why))?;
+    if let Some(groups) = choice.groups.filter(|groups| groups.costs_by_its_groups() && groups.of_a_key == groups.most)
+    {
+        notes.push(format!(
+            "shared.groups.of_a_key: a key may be in all of the {} groups, and as many numbers are sent for each; if it is in one of them, or in few, \
+             agree on that, such as of_a_key = 1, and the run sends far less",
+            groups.most
+        ));
+    }
     if let Some(why) = join::objection(shared.join, shared.result, &parties, &learners) {
         return Err(SpecError::field("shared.join", why));
     }
@@ -1103,6 +1111,18 @@ output = { path = "out.csv" }
             let error = with(accept).unwrap_err();
             assert_eq!(error.field.as_deref(), Some("shared.accept"), "{error}");
             assert!(error.message.contains("every key of the other party that can be guessed"), "{error}");
+        }
+    }
+
+    /// Many groups cost much where a key may be in all of them, and both are told so.
+    #[test]
+    fn many_groups_without_a_bound_on_those_of_a_key_are_noted() {
+        for (most, of_a_key, noted) in [(1024, "", true), (1024, ", of_a_key = 1", false), (9, "", false)] {
+            let groups = format!("groups = {{ of = \"bob\", by = [\"region\"], most = {most}{of_a_key} }}");
+            let shared = format!("protocol = \"rr22\"\nresult = \"groups\"\n{groups}");
+            let plan = plan(&parse(&job().replace("protocol = \"ecdh\"", &shared)).unwrap()).unwrap();
+            let told = plan.notes.iter().any(|note| note.starts_with("shared.groups.of_a_key: a key may be in all of"));
+            assert_eq!(told, noted, "{:?}", plan.notes);
         }
     }
 

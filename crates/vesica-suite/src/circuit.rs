@@ -130,6 +130,14 @@ impl Circuit {
     }
 }
 
+impl Grouping {
+    /// Whether far less would be sent if a key could be in one group alone.
+    pub fn costs_by_its_groups(&self) -> bool {
+        let by_trees = |of_a_key| Circuit::groups(Self { of_a_key, ..*self }, true).by_trees();
+        by_trees(1) && !by_trees(self.of_a_key)
+    }
+}
+
 impl Suite for Circuit {
     fn sets(&self) -> Vec<&'static str> {
         let noise = self.choice.dp.map(|_| "dp-laplace-v1");
@@ -213,7 +221,8 @@ impl Suite for Circuit {
     fn memory(&self) -> u64 {
         // The hint with what it is solved from, targets and bits; the noise of the transfers, 32 MiB a unit, for 2^17 keys. Groups: stretched
         // pads, and the numbers of a key in some of them. Their columns come one after the other, but for those of trees; a key has 1.3 bins.
-        700 + self.choice.groups.map_or(0, |of| Self::groups(of, true).memory() * 13 / 10)
+        let of_groups = |of: Grouping| 100 + 32 * u64::from(of.sums) + Self::groups(of, true).memory() * 13 / 10;
+        700 + self.choice.groups.map_or(0, of_groups)
     }
 
     fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error> {

@@ -38,11 +38,22 @@ class Job:
     network: str | None = None
     bytes: int | None = None
     preset: str | None = None
+    #: What alice is told in the place of rows: "count", "sum" or "groups", and in how many groups.
+    result: str | None = None
+    groups: int | None = None
 
     @property
     def words(self) -> str:
         """The protocol and what was chosen of it."""
-        return " ".join(word for word in [self.protocol, self.curve, self.mode, self.security, self.preset] if word)
+        words = [self.protocol, self.curve, self.mode, self.security, self.preset]
+        words += [f"{self.groups} groups" if self.groups else self.result]
+        return " ".join(word for word in words if word)
+
+    @property
+    def owner(self) -> str | None:
+        """Who has what is added up: of two parties the one that is not told it, of three the leader."""
+        has = self.result in ("sum", "groups")
+        return ("bob" if len(self.rows) == 2 else "alice") if has else None
 
     @property
     def slug(self) -> str:
@@ -59,7 +70,7 @@ class Job:
         """The same work by the peer, where the peer does it. It has no slow network here."""
         known = OF_THREE if len(self.rows) == 3 else PEERS
         name = known.get((self.protocol, self.curve or self.mode))
-        if self.kind != "job" or name is None or self.security or self.network:
+        if self.kind != "job" or name is None or self.security or self.network or self.result:
             return None
         return Job("peer", name, self.rows, self.common)
 

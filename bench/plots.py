@@ -21,7 +21,7 @@ def own(kept: list[results.Result]) -> dict[str, list[results.Result]]:
     """Results of jobs of `house.toml`, by protocol and in the order of that file."""
     found: dict[str, list[results.Result]] = {}
     for entry in tables.house():
-        if "kind" in entry:
+        if "kind" in entry or "result" in entry:
             continue
         for job in jobs.of_house(entry):
             result = results.find(kept, job)

@@ -69,19 +69,18 @@ impl Permutation {
         }
     }
 
-    /// π(x) for every x, in place: what [`Permutation::tccr_of`] takes, for who hashes the same x under many tweaks.
+    /// π(x) for every x, in place: what [`Permutation::tccr_to`] takes, for who hashes the same x under many tweaks.
     pub fn images(&self, blocks: &mut [Block]) {
         self.0.encrypt_in_place(blocks);
     }
 
-    /// π(π(x) ⊕ i) ⊕ π(x) for every x, of which the images π(x) are given; i is `tweak` for all of them.
-    pub fn tccr_of(&self, tweak: Block, images: &[Block]) -> Vec<Block> {
-        let mut blocks: Vec<Block> = images.iter().map(|&image| image ^ tweak).collect();
-        for (batch, images) in blocks.chunks_mut(BATCH).zip(images.chunks(BATCH)) {
+    /// π(π(x) ⊕ i) ⊕ π(x) for every x, of which the images π(x) are given, to `out`; i is `tweak` for all of them.
+    pub fn tccr_to(&self, tweak: Block, images: &[Block], out: &mut [Block]) {
+        for (batch, images) in out.chunks_mut(BATCH).zip(images.chunks(BATCH)) {
+            batch.iter_mut().zip(images).for_each(|(block, &image)| *block = image ^ tweak);
             self.0.encrypt_in_place(batch);
             xor(batch, images);
         }
-        blocks
     }
 }
 

@@ -46,6 +46,7 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
     let words = all(&folder, names, itself)?;
     let rows = match () {
         () if args.any => verify::any(&folder, names),
+        () if args.sum => verify::sum(&folder, names, owner(names)).map(|keys| vec![keys]),
         () if args.ids => verify::ids(&folder, names).map(|rows| vec![rows]),
         () => verify::demo(&folder, names).map(|rows| vec![rows]),
     };
@@ -67,6 +68,11 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
             "both outputs hold all rows of their tables, and joined by vesica_id they are exactly the {rows} rows of a plain join. To join \
              them was for this check alone: neither party could do that by itself"
         ),
+        false if args.sum => {
+            format!(
+                "what alice is told is exactly the sum of a plain join, over {rows} common keys; nobody is told which they are, and there are no rows"
+            )
+        }
         false => format!("{outputs} outputs hold exactly the {rows} rows of a plain join, in the same order"),
     };
     output::result(&format!(
@@ -136,6 +142,7 @@ fn make_identified_tables(rows: u64, names: &[&str], folder: &Path) -> Outcome {
 fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<String> {
     let chosen = match args.ids {
         true => "protocol = \"rr22\"\nresult = \"ids\"\n".to_owned(),
+        false if args.sum => "protocol = \"rr22\"\nresult = \"sum\"\n".to_owned(),
         false if args.any => format!(
             "protocol = {:?}\ncurve = {:?}\nmatch = \"any\"\nidentifiers = [\n  {{ name = \"email\", rules = [\"email\"] }},\n  {{ name = \"phone\", \
              rules = [\"digits\"] }},\n]\n",
@@ -143,14 +150,18 @@ fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<St
         ),
         false => format!("protocol = {:?}\ncurve = {:?}\njoin = \"inner\"\n", args.protocol, args.curve),
     };
-    let output = output_of(args);
     let keys = if args.any { "{ email = \"mail\", phone = \"tel\" }" } else { "[\"id\"]" };
     let line = |text: &str, why: &str| format!("{text:<33} # {why}\n");
     let all = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    let learners = if args.sum { "\"alice\"" } else { &all };
     let both = if names.len() == 2 { "both" } else { "all" };
     // What three parties must know with `ecdh`, and what makes their outputs line up.
     let of_three = match names.len() {
         2 => String::new(),
+        _ if args.sum => {
+            let accept = "accept = [\"leader_and_pivot\", \"chosen_values\"]\n".to_owned();
+            line("pivot = \"carol\"", "does not collude with alice") + &accept
+        }
         _ => {
             let accept = match args.protocol.as_str() {
                 "ecdh" => line(
@@ -176,6 +187,9 @@ fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<St
         for (peer, port) in names.iter().zip(ports).take(me) {
             contact += &format!("connect.{peer} = \"127.0.0.1:{port}\"\n");
         }
+        let value = if args.sum && me == owner(names) { ", value = \"c1\"" } else { "" };
+        let output =
+            output_of(args).map(|output| format!("output = {{ path = \"{name}.{output}\" }}\n")).unwrap_or_default();
         let trust = |&peer: &usize| format!("tls.peers.{} = \"{}\"\n", names[peer], prints[peer]);
         format!(
             r#"# {name}'s side of a demo; see also {others}. Start them in any order: vesica run {name}.toml
@@ -184,13 +198,12 @@ fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<St
 parties = [{all}]
 {chosen}{learns}{of_three}
 {mine}name = "{name}"
-{contact}{identity}{trust}input = {{ path = "{name}.csv", keys = {keys} }}
-output = {{ path = "{name}.{output}" }}
-report = "{name}.report.json"
+{contact}{identity}{trust}input = {{ path = "{name}.csv", keys = {keys}{value} }}
+{output}report = "{name}.report.json"
 "#,
             others = others.join(" and "),
             shared = line("[shared]", &format!("the same for {both}, and compared before any data moves")),
-            learns = line(&format!("learns = [{all}]"), "who gets the result"),
+            learns = line(&format!("learns = [{learners}]"), "who gets the result"),
             mine = line("[mine]", "never sent; paths start at this file's folder"),
             identity = line(&format!("tls.identity = \"{name}.pem\""), &format!("as `vesica cert {name}` makes it")),
             trust = peers.iter().map(trust).collect::<String>(),
@@ -199,9 +212,18 @@ report = "{name}.report.json"
     (0..names.len()).map(job).collect()
 }
 
-/// How the name of a party's output ends.
-fn output_of(args: &Demo) -> &'static str {
-    if args.ids { "ids.csv" } else { "matched.csv" }
+/// How the name of a party's output ends, if there are outputs.
+fn output_of(args: &Demo) -> Option<&'static str> {
+    match args.ids {
+        _ if args.sum => None,
+        true => Some("ids.csv"),
+        false => Some("matched.csv"),
+    }
+}
+
+/// Whose values a sum adds up: of two parties those of the one that is not told it, and of three the leader's.
+fn owner(names: &[&str]) -> usize {
+    usize::from(names.len() == 2)
 }
 
 /// Where a party's standard error goes; alice's is seen.
@@ -298,7 +320,7 @@ fn blame(codes: &[u8]) -> u8 {
 }
 
 /// What a person may do next. Where an interpreter runs this program, as with the Python package, that stands in the commands.
-fn closing_words(folder: &Path, names: &[&str], output: &str, itself: &Itself) -> String {
+fn closing_words(folder: &Path, names: &[&str], output: Option<&str>, itself: &Itself) -> String {
     let typed: Vec<String> = match itself {
         [] | [_] => {
             let name = std::env::args().next().filter(|name| name.contains('/'));
@@ -307,16 +329,16 @@ fn closing_words(folder: &Path, names: &[&str], output: &str, itself: &Itself) -
         words => words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
     };
     let typed = typed.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-    let files = [
-        ("csv", "the tables"),
-        ("toml", "the jobs"),
-        ("pem", "the identities"),
-        (output, "the outputs"),
-        ("report.json", "the reports"),
-    ];
+    let files = [Some("csv"), Some("toml"), Some("pem"), output, Some("report.json")].into_iter().zip([
+        "the tables",
+        "the jobs",
+        "the identities",
+        "the outputs",
+        "the reports",
+    ]);
     let of_all = |ending: &str| names.iter().map(|name| format!("{name}.{ending}")).collect::<Vec<_>>().join(", ");
     let width = of_all("report.json").len();
-    let lines = files.map(|(ending, what)| (of_all(ending), what));
+    let lines = files.filter_map(|(ending, what)| Some((of_all(ending?), what)));
     let expected = [("expected.csv".to_owned(), "the common keys")];
     let expected = expected.into_iter().filter(|(name, _)| folder.join(name).exists());
     let lines = lines.into_iter().chain(expected);
@@ -346,23 +368,26 @@ mod tests {
     #[test]
     fn the_commands_to_type_start_this_program_again() {
         let itself: Vec<_> = ["/v/my env/python3", "-m", "vesica"].map(Into::into).into();
-        let words = closing_words(Path::new("/d"), &["alice", "bob"], "matched.csv", &itself);
+        let words = closing_words(Path::new("/d"), &["alice", "bob"], Some("matched.csv"), &itself);
         assert!(words.contains("\n  '/v/my env/python3' -m vesica run /d/alice.toml\n"), "{words}");
-        let words = closing_words(Path::new("/d"), &["alice", "bob"], "matched.csv", &itself[..1]);
+        let words = closing_words(Path::new("/d"), &["alice", "bob"], Some("matched.csv"), &itself[..1]);
         assert!(words.contains(" run /d/bob.toml\n") && !words.contains("my env"), "{words}");
     }
 
     #[test]
     fn the_jobs_go_together() {
-        for (parties, protocol, ids, any) in [
-            (2, "ecdh", false, false),
-            (2, "ecdh", true, false),
-            (2, "rr22", false, true),
-            (3, "ecdh", false, false),
-            (3, "rr22", false, false),
+        for (parties, protocol, flag) in [
+            (2, "ecdh", ""),
+            (2, "ecdh", "ids"),
+            (2, "rr22", "any"),
+            (2, "ecdh", "sum"),
+            (3, "ecdh", ""),
+            (3, "rr22", ""),
+            (3, "ecdh", "sum"),
         ] {
-            let args =
-                Demo { parties, ids, any, rows: 1, protocol: protocol.into(), curve: "curve25519".into(), out: None };
+            let [ids, any, sum] = ["ids", "any", "sum"].map(|name| name == flag);
+            let (protocol, curve) = (protocol.into(), "curve25519".into());
+            let args = Demo { parties, ids, any, sum, rows: 1, protocol, curve, out: None };
             let names = &PARTIES[..usize::from(parties)];
             let prints: Vec<String> = ["a", "b", "c"].map(|digit| format!("sha256:{}", digit.repeat(64))).into();
             let jobs = jobs(&args, names, &[5300, 5301, 5302], &prints);

@@ -58,6 +58,7 @@ Examples:
   vesica demo
   vesica demo --parties 3
   vesica demo --ids
+  vesica demo --sum --parties 3
   vesica demo --rows 1000000 --out /tmp/million")]
 pub struct Demo {
     /// How many parties: 2 or 3
@@ -69,6 +70,10 @@ pub struct Demo {
     /// Rows that match by a mail address or a telephone number, where some have only one of the two
     #[arg(long, conflicts_with_all = ["parties", "ids"])]
     pub any: bool,
+    /// The sum of values of the rows whose key all have in the place of rows: of two parties bob's values, which alice is told, of three alice's,
+    /// with carol as the pivot
+    #[arg(long, conflicts_with_all = ["protocol", "curve", "ids", "any"])]
+    pub sum: bool,
     /// Rows of each table
     #[arg(long, value_name = "N", default_value = "100000", value_parser = rows_of_demo)]
     pub rows: u64,

@@ -83,6 +83,32 @@ pub fn ids(folder: &Path, names: &[&str]) -> Result<usize, String> {
     Ok(rows)
 }
 
+/// Compares what alice is told in a demo of a sum with a plain join, of which the values are in the table of the party at `owner`.
+///
+/// Returns the number of common keys, or in words what is wrong.
+pub fn sum(folder: &Path, names: &[&str], owner: usize) -> Result<usize, String> {
+    let tables = names.iter().map(|name| text(folder, &format!("{name}.csv"))).collect::<Result<Vec<_>, _>>()?;
+    let tables: Vec<Vec<&str>> = tables.iter().map(|table| lines(table)).collect();
+    let keys = tables.iter().map(|table| table.iter().map(key).collect::<HashSet<&str>>());
+    let common = keys.reduce(|all, table| &all & &table).unwrap_or_default();
+    let values = tables[owner].iter().filter(|line| common.contains(key(line))).map(|line| line.split(',').nth(1));
+    let joined: Option<i64> = values.map(|value| value?.parse::<i64>().ok()).sum();
+    let joined = joined.ok_or_else(|| format!("{}.csv has a value that is no number", names[owner]))?;
+    for name in names {
+        let report: serde_json::Value =
+            serde_json::from_str(&text(folder, &format!("{name}.report.json"))?).map_err(|e| e.to_string())?;
+        let (told, want) = (report["outcome"]["sum"].as_i64(), (*name == "alice").then_some(joined));
+        if told != want {
+            return Err(format!("{name} is told {told:?}, and the plain join says {want:?}"));
+        }
+    }
+    let expected = text(folder, "expected.csv")?;
+    if sorted(lines(&expected).into_iter()) != sorted(common.iter().copied()) {
+        return Err("the plain join differs from expected.csv".to_owned());
+    }
+    Ok(common.len())
+}
+
 /// Compares the outputs of a demo of identifiers: each holds the rows of its party's table whose mail address or telephone number stands in the
 /// other table, once and in the table's order.
 ///
@@ -165,6 +191,37 @@ mod tests {
         }
         for wrong in ["id,c1\n3,C\n2,B\n1,A\n", "id,c1\n3,C\n2,B\n9,X\n", "id,c1\n2,B\n3,C\n", "id,c1\n3,C\n"] {
             assert!(with(Some(("carol.matched.csv", wrong)), &three).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_right_sum_passes_and_every_wrong_one_is_caught() {
+        let report = |sum: &str| format!("{{\"outcome\": {{\"sum\": {sum}}}}}");
+        let with = |change: Option<(&str, String)>| {
+            let dir = tempfile::tempdir().unwrap();
+            let files = [
+                ("alice.csv", "id,c1\n1,10\n2,20\n3,-50\n".to_owned()),
+                ("bob.csv", "id,c1\n9,7\n3,7\n2,7\n".to_owned()),
+                ("carol.csv", "id,c1\n3,1\n2,1\n1,1\n".to_owned()),
+                ("expected.csv", "id\n3\n2\n".to_owned()),
+                ("alice.report.json", report("-30")),
+                ("bob.report.json", report("null")),
+                ("carol.report.json", report("null")),
+            ];
+            for (name, text) in files.into_iter().chain(change) {
+                std::fs::write(dir.path().join(name), text).unwrap();
+            }
+            sum(dir.path(), &["alice", "bob", "carol"], 0)
+        };
+        assert_eq!(with(None), Ok(2));
+        for wrong in [
+            ("alice.report.json", report("-29")),                 // another sum
+            ("alice.report.json", report("null")),                // none
+            ("carol.report.json", report("-30")),                 // told to who does not learn
+            ("alice.csv", "id,c1\n1,10\n2,\n3,-50\n".to_owned()), // no number
+            ("expected.csv", "id\n3\n1\n".to_owned()),            // the generator is wrong
+        ] {
+            assert!(with(Some(wrong.clone())).is_err(), "{wrong:?}");
         }
     }
 

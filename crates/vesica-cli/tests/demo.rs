@@ -85,6 +85,28 @@ fn the_demo_of_ids_works_and_joined_by_them_the_outputs_are_the_plain_join() {
     two::run(&["demo", "--ids", "--protocol", "ecdh"]).bad(2, &["--ids", "--protocol"]);
 }
 
+/// Of two parties the one that has no values is told their sum, and of three the leader, with a pivot: as a plain join says, and no rows.
+#[test]
+fn the_demo_of_a_sum_works_for_two_and_for_three() {
+    for (parties, told) in
+        [("2", ["bob.report.json", "intersection_sum"]), ("3", ["carol.report.json", "chosen_values"])]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("demo");
+        let args = ["demo", "--sum", "--parties", parties, "--rows", "600", "--out", out.to_str().unwrap()];
+        let ended = two::run(&args).good();
+        for words in ["what alice is told is exactly the sum of a plain join, over 300 common keys", told[0]] {
+            assert!(ended.stdout.contains(words), "{words:?} is not in {}", ended.stdout);
+        }
+        assert!(!ended.stdout.contains("matched.csv") && !out.join("alice.matched.csv").exists());
+        let report = fs::read_to_string(out.join("alice.report.json")).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        assert!(report["outcome"]["sum"].as_i64().unwrap() > 0);
+        assert!(report["revealed"].as_array().unwrap().iter().any(|one| one["name"] == told[1]), "{report}");
+    }
+    two::run(&["demo", "--sum", "--protocol", "ecdh"]).bad(2, &["--sum", "--protocol"]);
+}
+
 /// Each party calls those before it. Two of the three have more keys in common than all three.
 #[test]
 fn the_demo_of_three_works_and_its_outputs_are_the_plain_join() {

@@ -246,6 +246,7 @@ fn totals<const N: usize>(result: &str, learners: &[&str]) -> Many<N> {
     many.change(&format!("learns = [{}]", all.join(", ")), &format!("learns = {learners:?}"));
     let leader = learners.iter().find(|name| **name != "carol").unwrap();
     if result == "sum" {
+        many.change("accept = [\"leader_and_pivot\"]", "accept = [\"leader_and_pivot\", \"chosen_values\"]");
         let leads = many.jobs.iter_mut().find(|job| job.name == *leader).unwrap();
         leads.change("keys = [\"id\"]", "keys = [\"id\"], value = \"v\"");
     }
@@ -285,6 +286,7 @@ fn those_that_learn_are_told_the_total_of_all_and_no_more() {
                 assert_eq!(report["outcome"]["output"], Value::Null);
                 let told = |name: &str| report["revealed"].as_array().unwrap().iter().any(|one| one["name"] == name);
                 assert!(told("leader_and_pivot") && !told("intersection"));
+                assert_eq!(told("chosen_values"), field == "sum");
                 assert!(told(if field == "sum" { "intersection_sum" } else { "intersection_size" }));
             }
         }

@@ -47,6 +47,9 @@ fn asking(mut two: Two, result: &str) -> Two {
             &if end == "csv" { report } else { format!("output = {{ path = \"{name}.{end}\" }}\n{report}") },
         );
     }
+    if result == "sum" {
+        two.change("[mine]", "accept = [\"chosen_values\"]\n\n[mine]");
+    }
     if result != "count" {
         two.alice.change("keys = [\"id\"]", "keys = [\"id\"], value = \"amount\"");
     }
@@ -130,6 +133,34 @@ fn one_of_two_has_the_values() {
     let mut two = job("count");
     two.alice.change("keys = [\"id\"]", "keys = [\"id\"], value = \"amount\"");
     two.alice.start().wait(LONG).bad(2, &["mine.input.value", "\"count\""]);
+}
+
+/// Who has the values and learns can make them up, so both must have accepted that by its name. Where the other one learns alone, there is nothing
+/// to accept, and noise hides what such values would say.
+#[test]
+fn values_of_a_learner_are_accepted_by_name() {
+    for (learners, told) in [(&["alice", "bob"][..], true), (&["alice"], true), (&["bob"], false)] {
+        for accept in ["[]", "\"all\"", "[\"chosen_values\"]"] {
+            let mut two = job("sum");
+            two.change("learns = [\"alice\", \"bob\"]", &format!("learns = {learners:?}"));
+            two.change("accept = [\"chosen_values\"]", &format!("accept = {accept}"));
+            if !told || accept.contains("chosen") {
+                two.run_well();
+                let report = two.report("bob");
+                let named = report["revealed"].as_array().unwrap().iter().any(|one| one["name"] == "chosen_values");
+                assert_eq!(named, told);
+                continue;
+            }
+            // Neither calls the other one.
+            for job in [&two.alice, &two.bob] {
+                let words = ["shared.accept", "chosen_values (which of some 62 keys", "accept = [\"chosen_values\"]"];
+                job.start().wait(LONG).bad(2, &words);
+            }
+        }
+    }
+    let mut two = noisy("sum", "{ epsilon = 16.0, largest = 200000 }", 100.0);
+    two.change("accept = [\"chosen_values\"]", "accept = []");
+    two.run_well();
 }
 
 #[test]

@@ -335,6 +335,13 @@ impl JobError {
                 return format!("it says that you broke the protocol: {fault}");
             }
             JobError::Session(Error::Peer { peer, .. }) => return format!("it says that {peer} broke the protocol"),
+            JobError::Session(Error::Either { peers: [one, other], fault }) => {
+                return match [one, other].map(|party| party == to) {
+                    [true, _] => format!("it says that you or {other} broke the protocol: {fault}"),
+                    [_, true] => format!("it says that you or {one} broke the protocol: {fault}"),
+                    _ => format!("it says that {one} or {other} broke the protocol"),
+                };
+            }
             JobError::Session(Error::Stopped { peer, fault: Fault::Interrupted, .. }) => {
                 return format!("{peer} was interrupted");
             }
@@ -457,6 +464,13 @@ mod tests {
         let broke: JobError = Error::Peer { peer: bob.clone(), fault: Misbehaviour::Order { index: 3 } }.into();
         assert_eq!(broke.for_peer(&bob), "it says that you broke the protocol: element 3 of a list is out of order");
         assert_eq!(broke.for_peer(&carol), "it says that bob broke the protocol");
+        let [alice, dave] = [Party::new(0, "alice"), Party::new(3, "dave")];
+        let fault = Misbehaviour::Contradiction("of two shares one is false");
+        let either: JobError = Error::Either { peers: [bob.clone(), alice.clone()], fault }.into();
+        let words = "it says that you or bob broke the protocol: of two shares one is false";
+        assert_eq!((either.for_peer(&alice).as_str(), either.fault()), (words, Fault::Peer));
+        assert!(either.for_peer(&bob).contains("you or alice broke"));
+        assert_eq!(either.for_peer(&dave), "it says that bob or alice broke the protocol");
         let other = JobError::OtherKeys { peer: "bob".into(), before: 1, now: 2 };
         assert!(other.for_peer(&bob).contains("this side came back"));
         assert_eq!(other.for_peer(&carol), "it says that a peer is at fault");

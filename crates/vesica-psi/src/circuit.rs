@@ -18,7 +18,8 @@
 //! 5. Each adds its shares over all bins, and over all units when these are done, and its noise if the job asks for any. Both compare names
 //!    of the attempt.
 //! 6. If the job sets a least number: a circuit says whether the count is below it, and both are told that bit; if it is, that is all.
-//! 7. Each sends its share of the total to whoever learns.   Totals by group have a column for each number, and other steps 6 and 7 (`groups`).
+//! 7. Each sends its share of the total to whoever learns.   Totals by group have a column for each number, or for very many of them trees
+//!    (`scatter`), and other steps 6 and 7 (`groups`).
 //!
 //! Reveals: key_count to everyone, the total to the learners.   Rounds: COT + VOLE + 1 + 1 + log log l + 1 a unit, 2 at the end.
 //! Bytes: |B| + l·(log l)/8 + 8 for each column, and those of l + 2·log l transfers, for each of 1.3·n bins; ⌈l/8⌉·slots(3·m) for the hint.
@@ -30,6 +31,7 @@ use crate::gmw::{Base, Made, NEGATIVE, Needs, Numbers};
 use crate::groups;
 pub use crate::groups::{Groups, Params, Total};
 use crate::same::of_one_attempt;
+use crate::scatter::scatter;
 use std::marker::PhantomData;
 use vesica_oprf::opprf;
 use vesica_oprf::vole::Field;
@@ -77,7 +79,9 @@ impl<B: Field> Circuit<B> {
         // 1. Triples, pads and r
         ch.step("transfers");
         let pads = if columns.len() > 0 { bins } else { 0 };
-        let mut made = base.make(unit.id, Needs::of_targets(bins, params.opprf.bits as usize, pads), ch, rng)?;
+        let (trees, of_bins) = (params.trees(), Needs::of_targets(bins, params.opprf.bits as usize, pads));
+        let back = trees.map_or(0, |(shape, _)| bins * shape.transfers());
+        let mut made = base.make(unit.id, Needs { back, ..of_bins }, ch, rng)?;
         // 2. z
         let (table, z) = if params.puts {
             opprf::receive::<B>(&params.opprf, &base.receives, unit.id, &unit.keys, ch, rng)?
@@ -94,19 +98,27 @@ impl<B: Field> Circuit<B> {
         ch.step("values");
         let key = |b: usize| table.get(b).copied().flatten().map(|entry| entry.key());
         let in_bins = columns.in_bins((0..bins).map(key));
-        let numbers = |column| in_bins.numbers(column);
+        let numbers = |column, part, out: &mut [u64]| in_bins.numbers(column, part, out);
         // 5. Their sums
-        let kept = params.total == Total::Shares;
-        let (mut sums, mut values_of_bins) = (Vec::with_capacity(columns.len()), Vec::new());
+        let (kept, of_trees) = (params.total == Total::Shares, trees.map_or(0, |(shape, _)| shape.columns()));
+        let mut scattered = vec![Vec::with_capacity(bins); of_trees];
+        let (mut sums, mut values_of_bins) = (vec![0u64; columns.len() - of_trees], Vec::new());
         let numbers: Option<Numbers<'_>> = if params.puts { Some(&numbers) } else { None };
-        made.times(&flags, columns.len(), bins, numbers, ch, |column, shares| {
-            sums.push(shares.iter().fold(0u64, |sum, &share| sum.wrapping_add(share)));
-            if kept && params.values && column == 0 {
-                values_of_bins = shares;
+        made.times(&flags, columns.len(), bins, numbers, ch, |column, _, shares| match scattered.get_mut(column) {
+            Some(all) => all.extend_from_slice(shares),
+            None => {
+                let sum = &mut sums[column - of_trees];
+                *sum = shares.iter().fold(*sum, |sum, &share| sum.wrapping_add(share));
+                if kept && params.values && column == 0 {
+                    values_of_bins.extend_from_slice(shares);
+                }
             }
         })?;
-        let bins = if kept { 0..bins } else { 0..0 };
-        let bins = bins.map(|b| Share {
+        if let Some(of) = trees {
+            let places = params.puts.then(|| in_bins.places());
+            sums.splice(..0, scatter(of, base.trees(unit.id), &mut made, &scattered, places, ch, rng)?);
+        }
+        let bins = (0..if kept { bins } else { 0 }).map(|b| Share {
             key: key(b).map(|key| key as u32),
             common: flags[b / 64] >> (b % 64) & 1 == 1,
             value: values_of_bins.get(b).copied().unwrap_or(0),
@@ -128,7 +140,7 @@ impl<B: Field> Circuit<B> {
         // 5. The attempt;  totals
         ch.step("open");
         of_one_attempt(shares, ch)?;
-        let mut totals = vec![0u64; params.columns(&Values::default(), 0)?.len()];
+        let mut totals = vec![0u64; params.numbers()];
         for shares in shares {
             totals.iter_mut().zip(&shares.sums).for_each(|(total, sum)| *total = total.wrapping_add(*sum));
         }

@@ -18,6 +18,7 @@
 //! 2018, eprint 2016/544, section 4.1). Differs from the paper: one of the two numbers is random, so its owner takes the choices of its
 //! transfers for it, and need not say how they differ.
 
+use std::ops::Range;
 use vesica_block::hash::Permutation;
 use vesica_block::{Block, transpose::transpose};
 use vesica_ot::softspoken::{FOLD, Receiver, Sender};
@@ -104,6 +105,15 @@ impl Base {
             (Sender::open_odd(semi, FOLD, &session, ch, rng)?, receives)
         };
         Ok(Self { first, sends, receives, session })
+    }
+
+    /// The permutations by which trees grow, and by which their leaves become numbers, where the party that receives pads plants them.
+    pub fn trees(&self, unit: UnitId) -> [Permutation; 2] {
+        let names: [&[u8]; 2] = [b"trees", b"leaves of trees"];
+        names.map(|name| match self.first {
+            true => self.receives.permutation(unit.0.into(), name),
+            false => self.sends.permutation(unit.0.into(), name),
+        })
     }
 
     /// What a unit needs.
@@ -332,8 +342,8 @@ impl Made {
     }
 
     /// Shares modulo 2^64 of f·v for each of `n` shared bits f and some columns of numbers v, which one of the parties has. Step 4 of
-    /// [`crate::circuit`]. Who has the numbers gives them: it is asked for each column once, in turn. `each` gets a column's number and its
-    /// shares. It uses up the pads that whoever has the numbers sends.
+    /// [`crate::circuit`]. Who has the numbers gives them: it is asked for each part of a column once, in turn. `each` gets a column's number, the
+    /// place of the first of some of its shares, and these. It uses up the pads that whoever has the numbers sends.
     ///
     /// # Errors
     /// As [`Made::and`].
@@ -344,37 +354,55 @@ impl Made {
         n: usize,
         numbers: Option<Numbers<'_>>,
         ch: &mut dyn Channel,
-        mut each: impl FnMut(usize, Vec<u64>),
+        mut each: impl FnMut(usize, usize, &[u64]),
     ) -> Result<()> {
         if columns == 0 {
             return Ok(());
         }
-        let flag = |j: usize| flags[j / 64] >> (j % 64) & 1;
         // A pad serves two columns. Of more than two, each pair has blocks of its own, and the keys that these are made from are pads of none:
         // who can guess two numbers of a bin would else have its key, and all its other numbers.
         let [to_send, to_receive] = &self.stretch;
         let pairs = (0..columns).step_by(2).map(|first| first..columns.min(first + 2));
+        // A part of a column at a time, so that all that is made for it stays in the cache.
+        let parts = || (0..n).step_by(PART).map(|start| start..n.min(start + PART));
+        let [mut pads, mut others] = [(); 2].map(|()| Zeroizing::new(vec![Block::ZERO; PART.min(n)]));
+        let [mut masks, mut shares] = [(); 2].map(|()| Zeroizing::new(vec![0u64; PART.min(n)]));
+        let flags_of = |part: Range<usize>, masks: &mut [u64]| {
+            let mask = |j: usize| (flags[j / 64] >> (j % 64) & 1).wrapping_neg();
+            masks.iter_mut().zip(part).for_each(|(f, j)| *f = mask(j));
+        };
         if let Some(numbers) = numbers {
             // <- e;  -> d
             let e = ch.recv_exact(n.div_ceil(8))?;
-            let pads = std::mem::take(&mut self.both).map(|keys| Pads::new(to_send, columns, keys));
+            // s and s': the keys change places, where they do, before they are stretched.
+            let [mut keys, mut other_keys] = std::mem::take(&mut self.both);
+            for (j, (key, other)) in keys.iter_mut().zip(&mut *other_keys).enumerate() {
+                let swap = (*key ^ *other) & Block::mask(std::hint::black_box(e[j / 8] >> (j % 8) & 1 == 1));
+                (*key, *other) = (*key ^ swap, *other ^ swap);
+            }
+            let [keys, other_keys] = [keys, other_keys].map(|keys| Pads::new(to_send, columns, keys));
+            let (mut v, mut wire) = (Zeroizing::new(vec![0u64; PART.min(n)]), vec![0; 16 * n]);
             for pair in pairs {
-                let pads = pads.each_ref().map(|pads| pads.of(pair.start / 2));
-                let mut wire = Vec::with_capacity(8 * n * pair.len());
-                for column in pair {
-                    let numbers = numbers(column);
-                    let share = |j: usize| {
-                        let [m0, m1] = [&pads[0], &pads[1]].map(|pads| half(pads[j], column));
-                        let swap = u64::from(e[j / 8] >> (j % 8) & 1).wrapping_neg() & (m0 ^ m1);
-                        let (s, other, v, f) = (m0 ^ swap, m1 ^ swap, numbers[j], flag(j));
-                        // v, or -v if this side's share of the bit is 1
-                        let signed = (v ^ f.wrapping_neg()).wrapping_add(f);
-                        wire.extend(s.wrapping_sub(other).wrapping_add(signed).to_le_bytes());
-                        (f.wrapping_neg() & v).wrapping_sub(s)
-                    };
-                    each(column, (0..n).map(share).collect());
+                for part in parts() {
+                    let len = part.len();
+                    keys.of(pair.start / 2, part.clone(), &mut pads);
+                    other_keys.of(pair.start / 2, part.clone(), &mut others);
+                    flags_of(part.clone(), &mut masks);
+                    for (column, wire) in pair.clone().zip(wire.chunks_exact_mut(8 * n)) {
+                        numbers(column, part.clone(), &mut v[..len]);
+                        let wire = wire[8 * part.start..].as_chunks_mut().0;
+                        let of = pads.iter().zip(&*others).zip(&*v).zip(&*masks).zip(wire);
+                        for (share, ((((&s, &other), &v), &f), d)) in shares[..len].iter_mut().zip(of) {
+                            let [s, other] = [s, other].map(|pad| half(pad, column));
+                            // v, or -v if this side's share of the bit is 1
+                            let signed = (v ^ f).wrapping_sub(f);
+                            *d = s.wrapping_sub(other).wrapping_add(signed).to_le_bytes();
+                            *share = (f & v).wrapping_sub(s);
+                        }
+                        each(column, part.start, &shares[..len]);
+                    }
                 }
-                ch.send(&wire)?;
+                ch.send(&wire[..8 * n * pair.len()])?;
             }
             return Ok(());
         }
@@ -385,16 +413,20 @@ impl Made {
         let last = e.len() - 1;
         e[last] &= u8::MAX >> (8 * e.len() - n);
         ch.send(&e)?;
-        let pads = Pads::new(to_receive, columns, std::mem::take(&mut self.one));
+        let keys = Pads::new(to_receive, columns, std::mem::take(&mut self.one));
         for pair in pairs {
-            let pads = pads.of(pair.start / 2);
             let wire = ch.recv_exact(8 * n * pair.len())?;
-            for (column, d) in pair.zip(wire.chunks_exact(8 * n)) {
-                let share = |(j, d): (usize, &[u8; 8])| {
-                    let taken = u64::from_le_bytes(*d) & flag(j).wrapping_neg();
-                    half(pads[j], column).wrapping_add(taken)
-                };
-                each(column, d.as_chunks().0.iter().enumerate().map(share).collect());
+            for part in parts() {
+                let len = part.len();
+                keys.of(pair.start / 2, part.clone(), &mut pads);
+                flags_of(part.clone(), &mut masks);
+                for (column, wire) in pair.clone().zip(wire.chunks_exact(8 * n)) {
+                    let of = pads.iter().zip(&*masks).zip(wire[8 * part.start..].as_chunks().0);
+                    for (share, ((&pad, &f), d)) in shares[..len].iter_mut().zip(of) {
+                        *share = half(pad, column).wrapping_add(u64::from_le_bytes(*d) & f);
+                    }
+                    each(column, part.start, &shares[..len]);
+                }
             }
         }
         Ok(())
@@ -426,8 +458,11 @@ impl Made {
     }
 }
 
-/// The numbers of each column.
-pub type Numbers<'a> = &'a dyn Fn(usize) -> Vec<u64>;
+/// Writes the numbers of a column that are in a part of it.
+pub type Numbers<'a> = &'a dyn Fn(usize, Range<usize>, &mut [u64]);
+
+/// Numbers of a column that are worked on at once.
+const PART: usize = 1 << 10;
 
 /// A column's half of a block.
 fn half(block: Block, column: usize) -> u64 {
@@ -449,11 +484,12 @@ impl<'a> Pads<'a> {
         Self { blocks, stretch }
     }
 
-    /// Those of a pair of columns.
-    fn of(&self, pair: usize) -> Zeroizing<Vec<Block>> {
+    /// Writes those of a pair of columns that are in a part of them.
+    fn of(&self, pair: usize, part: Range<usize>, out: &mut [Block]) {
+        let (blocks, out) = (&self.blocks[part.clone()], &mut out[..part.len()]);
         match self.stretch {
-            None => self.blocks.clone(),
-            Some(stretch) => Zeroizing::new(stretch.tccr_of(Block(pair as u128), &self.blocks)),
+            None => out.copy_from_slice(blocks),
+            Some(stretch) => stretch.tccr_to(Block(pair as u128), blocks, out),
         }
     }
 }
@@ -645,7 +681,7 @@ mod tests {
     /// A number where the bits differ and zero where not, in every column, whatever the numbers, and whoever has them.
     #[test]
     fn a_bit_times_numbers_is_shared() {
-        for (n, columns) in [(203, 2), (203, 1), (64, 3), (1, 4), (130, 7)] {
+        for (n, columns) in [(203, 2), (203, 1), (64, 3), (1, 4), (130, 7), (PART, 2), (2 * PART + 77, 3)] {
             let value = |column: usize, j: usize| match column {
                 1 => u64::MAX - j as u64,
                 _ => (j as u64 + 7 * column as u64).wrapping_mul(0xd134_2543_de82_ef95),
@@ -661,12 +697,15 @@ mod tests {
                     let mut made = base.make(UnitId(0), needs, ch, rng).unwrap();
                     let flags: Vec<u64> = bits(first).collect();
                     [true, false].map(|of_first| {
-                        let numbers = |column| (0..n).map(|j| value(column, j)).collect();
+                        let numbers = |column, part: Range<usize>, out: &mut [u64]| {
+                            assert_eq!(part.len(), out.len());
+                            out.iter_mut().zip(part).for_each(|(v, j)| *v = value(column, j));
+                        };
                         let numbers: Option<Numbers<'_>> = if of_first == first { Some(&numbers) } else { None };
-                        let mut all = Vec::new();
-                        made.times(&flags, columns, n, numbers, ch, |column, shares| {
-                            assert_eq!(column, all.len());
-                            all.push(shares);
+                        let mut all = vec![Vec::new(); columns];
+                        made.times(&flags, columns, n, numbers, ch, |column, start, shares| {
+                            assert_eq!(start, all[column].len());
+                            all[column].extend_from_slice(shares);
                         })
                         .unwrap();
                         all
@@ -695,11 +734,14 @@ mod tests {
         let stretch = Permutation::new(Block(9));
         let pads = Pads::new(&stretch, 9, Zeroizing::new(vec![key]));
         let mut seen = std::collections::BTreeSet::from([key.low(), key.high()]);
+        let mut pad = [Block::ZERO];
         for column in 0..9 {
-            assert!(seen.insert(half(pads.of(column / 2)[0], column)), "{column}");
+            pads.of(column / 2, 0..1, &mut pad);
+            assert!(seen.insert(half(pad[0], column)), "{column}");
         }
         let two = Pads::new(&stretch, 2, Zeroizing::new(vec![key]));
-        assert_eq!([0, 1].map(|column| half(two.of(0)[0], column)), [key.low(), key.high()]);
+        two.of(0, 0..1, &mut pad);
+        assert_eq!([0, 1].map(|column| half(pad[0], column)), [key.low(), key.high()]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! nobody. Part of `circuit`, whose letters these are, with what a job asks of it.
 //!
 //! A bin has v_b = 1 for each group that its key is in, and the key's numbers in that group: step 4 is done for all of these
-//! columns at once, whatever groups a key is in. Then, for all groups at once:
+//! columns at once, whatever groups a key is in; of very many groups, for fewer columns (`scatter`). Then, for all groups at once:
 //!
 //! 6'. h := 1 - [count < least], in shares, as in step 6 but not opened.  Shares of h·count and of each h·sum: both have a share of the number,
 //!     so each multiplies its own as in step 4, in its own direction.  If S learns, R draws a key of two words for each group, and S is to get
@@ -11,6 +11,8 @@
 //!     A group with fewer keys than `least` is zeros, as one without keys is, and what seals its label is not told.
 
 use crate::gmw::{Made, Numbers};
+use crate::scatter::Shape;
+use std::ops::Range;
 use vesica_oprf::opprf;
 use vesica_session::{Channel, Error, Found, Group, LABEL, Label, Misbehaviour, Result, SessionRng, Values};
 use zeroize::Zeroizing;
@@ -60,8 +62,27 @@ pub struct Groups {
     pub sums: u32,
     /// The number of common keys below which nothing is told of a group.
     pub least: u64,
+    /// Groups that a key may be in.
+    pub of_a_key: u32,
     /// Whether S learns, who does not know what the groups are called.
     pub labels: bool,
+}
+
+impl Groups {
+    /// Whether they are so many that they go by trees.
+    pub fn by_trees(self) -> bool {
+        self.shape().is_some()
+    }
+
+    /// The trees of a bin, if they go by trees.
+    fn shape(self) -> Option<Shape> {
+        Shape::of(self.most, self.sums, self.of_a_key)
+    }
+
+    /// Bytes that a party holds for the trees of a bin: both keys of each transfer, and shares of step 4.
+    pub fn memory(self) -> u64 {
+        self.shape().map_or(0, |shape| 32 * shape.transfers() as u64 + 8 * shape.columns() as u64)
+    }
 }
 
 /// What a column of numbers is.
@@ -73,6 +94,8 @@ enum Column {
     KeysOf(u32),
     /// A number of each key of a group.
     Numbers(u32, u32),
+    /// For one of the groups that a key may be in, if that has these lowest bits: 1, or the number after so many others.
+    Tree(u32, u32, u32),
 }
 
 /// The numbers of this party's for the bins of a unit.
@@ -80,6 +103,7 @@ pub struct Columns<'a> {
     columns: Vec<Column>,
     values: &'a Values,
     keys: usize,
+    shape: Option<Shape>,
 }
 
 impl<'a> Columns<'a> {
@@ -90,8 +114,12 @@ impl<'a> Columns<'a> {
     pub fn new(groups: Option<Groups>, sum: bool, counted: bool, values: &'a Values, keys: usize) -> Result<Self> {
         let most = groups.map_or(1, |groups| groups.most);
         // All are looked at, whatever they are, so that one bit depends on them: it is 0 unless this program has a bug.
-        let lost =
-            values.entries().iter().fold(false, |lost, &(key, group)| lost | (key as usize >= keys) | (group >= most));
+        let entries = values.entries();
+        let lost = entries.iter().fold(false, |lost, &(key, group)| lost | (key as usize >= keys) | (group >= most));
+        let shape = groups.and_then(Groups::shape);
+        let of_a_key = shape.map_or(entries.len(), |shape| shape.of_a_key as usize);
+        let further = entries.iter().skip(of_a_key);
+        let lost = further.zip(entries).fold(lost, |lost, (entry, before)| lost | (entry.0 == before.0));
         if lost {
             return Err(Error::Bug("values of a key or a group that is not there".into()));
         }
@@ -99,12 +127,16 @@ impl<'a> Columns<'a> {
             std::iter::once(Column::KeysOf(group)).chain((0..sums).map(move |number| Column::Numbers(group, number)))
         };
         let mut columns: Vec<Column> = match groups {
+            Some(_) if shape.is_some() => {
+                let each = shape.into_iter().flat_map(Shape::each);
+                each.map(|[nth, low, which]| Column::Tree(nth, low, which)).collect()
+            }
             Some(Groups { most, sums, .. }) => (0..most).flat_map(|group| of_group(group, sums)).collect(),
             None if sum => vec![Column::Numbers(0, 0)],
             None => Vec::new(),
         };
         columns.extend(counted.then_some(Column::Keys));
-        Ok(Self { columns, values, keys })
+        Ok(Self { columns, values, keys, shape })
     }
 
     /// How many there are.
@@ -119,13 +151,19 @@ impl<'a> Columns<'a> {
         let mut starts = vec![0; self.keys + 1];
         entries.iter().for_each(|&(key, _)| starts[key as usize + 1] += 1);
         (0..self.keys).for_each(|key| starts[key + 1] += starts[key]);
-        let (mut sorted, mut full) = (Vec::with_capacity(entries.len()), Vec::new());
+        let (mut sorted, mut full, mut ends) = (Vec::with_capacity(entries.len()), Vec::new(), vec![0]);
         for (bin, key) in (0..).zip(bins) {
             let of_key = key.map_or(0..0, |key| starts[key]..starts[key + 1]);
-            sorted.extend(of_key.map(|entry| InBin { bin, group: entries[entry].1, entry: entry as u32 }));
+            sorted.extend((0..).zip(of_key).map(|(nth, entry)| InBin {
+                bin,
+                nth,
+                group: entries[entry].1,
+                entry: entry as u32,
+            }));
             full.push(u64::from(key.is_some()));
+            ends.push(sorted.len());
         }
-        InBins { columns: self, entries: sorted, full }
+        InBins { columns: self, entries: sorted, ends, full }
     }
 }
 
@@ -133,6 +171,8 @@ impl<'a> Columns<'a> {
 pub struct InBins<'a> {
     columns: &'a Columns<'a>,
     entries: Vec<InBin>,
+    /// How many entries there are in so many bins.
+    ends: Vec<usize>,
     /// 1 where a bin has a key.
     full: Vec<u64>,
 }
@@ -140,29 +180,53 @@ pub struct InBins<'a> {
 /// An entry of a party's values, and the bin that its key is in.
 struct InBin {
     bin: u32,
+    /// How many entries its key has before it.
+    nth: u32,
     group: u32,
     entry: u32,
 }
 
 impl InBins<'_> {
-    /// The numbers of a column, by bins. It is the same work for each, however many keys are in its group.
-    pub fn numbers(&self, column: usize) -> Vec<u64> {
-        let of_group = |wanted: u32, number: &dyn Fn(usize) -> u64| {
-            let mut numbers = vec![0; self.full.len()];
-            for &InBin { bin, group, entry } in &self.entries {
-                // Or the compiler makes a branch of it.
-                let is_in = std::hint::black_box(u64::from(group == wanted));
-                numbers[bin as usize] |= number(entry as usize) & is_in.wrapping_neg();
-            }
-            numbers
-        };
+    /// Writes the numbers of a column for some bins. It is the same work for each column, however many keys are in its group.
+    pub fn numbers(&self, column: usize, bins: Range<usize>, out: &mut [u64]) {
+        let values = self.columns.values;
         match self.columns.columns[column] {
-            Column::Keys => self.full.clone(),
-            Column::KeysOf(group) => of_group(group, &|_| 1),
+            Column::Keys => out.copy_from_slice(&self.full[bins]),
+            Column::KeysOf(group) => self.of(bins, out, |entry| entry.group == group, |_| 1),
             Column::Numbers(group, which) => {
-                of_group(group, &|entry| self.columns.values.numbers(entry)[which as usize])
+                self.of(bins, out, |entry| entry.group == group, |entry| values.numbers(entry)[which as usize]);
+            }
+            Column::Tree(nth, low, which) => {
+                let lowest = self.columns.shape.map_or(0, |shape| (1 << shape.log_low) - 1);
+                let is_in = |entry: &InBin| (entry.nth == nth) & (entry.group & lowest == low);
+                match which.checked_sub(1) {
+                    None => self.of(bins, out, is_in, |_| 1),
+                    Some(which) => self.of(bins, out, is_in, |entry| values.numbers(entry)[which as usize]),
+                }
             }
         }
+    }
+
+    /// Writes the number of the entry that `is_in`, of each of some bins.
+    fn of(&self, bins: Range<usize>, out: &mut [u64], is_in: impl Fn(&InBin) -> bool, number: impl Fn(usize) -> u64) {
+        out.fill(0);
+        for entry in &self.entries[self.ends[bins.start]..self.ends[bins.end]] {
+            // Or the compiler makes a branch of it.
+            let is_in = std::hint::black_box(u64::from(is_in(entry)));
+            out[entry.bin as usize - bins.start] |= number(entry.entry as usize) & is_in.wrapping_neg();
+        }
+    }
+
+    /// For trees: what is left of each bin's group without its lowest bits, for one of the groups that its key may be in after the other. A key that is
+    /// in fewer has 0.
+    pub fn places(&self) -> Vec<u8> {
+        let Some(shape) = self.columns.shape else { return Vec::new() };
+        let bins = self.full.len();
+        let mut places = vec![0; bins * shape.of_a_key as usize];
+        for entry in &self.entries {
+            places[entry.nth as usize * bins + entry.bin as usize] = (entry.group >> shape.log_low) as u8;
+        }
+        places
     }
 }
 
@@ -180,6 +244,17 @@ impl Params {
     /// The groups, if the job has some.
     pub(crate) fn groups(&self) -> Option<Groups> {
         if let Total::Groups(groups) = self.total { Some(groups) } else { None }
+    }
+
+    /// The trees of each bin, if there are as many groups as these are for, and how many there are.
+    pub(crate) fn trees(&self) -> Option<(Shape, usize)> {
+        self.groups().and_then(|groups| groups.shape().map(|shape| (shape, groups.most as usize)))
+    }
+
+    /// The numbers that a total is made of.
+    pub(crate) fn numbers(&self) -> usize {
+        let of_groups = self.groups().map(|groups| groups.most as usize * (groups.sums as usize + 1));
+        of_groups.unwrap_or(usize::from(self.values)) + usize::from(self.counts())
     }
 
     /// What a total is that is told.
@@ -240,17 +315,19 @@ pub fn open(
     // h times R's share of each number, and its keys;  h times S's
     let mut keys = Zeroizing::new(vec![0u64; if params.puts && groups.labels { 2 * most } else { 0 }]);
     keys.iter_mut().for_each(|word| *word = u64::from_le_bytes(rng.bytes()));
-    let own = |column: usize| match column.checked_sub(width) {
-        None => (0..most).map(|group| totals[group * width + column]).collect(),
-        Some(word) => (0..most).map(|group| keys[2 * group + word]).collect::<Vec<u64>>(),
+    let own = |column: usize, part: Range<usize>, out: &mut [u64]| {
+        out.iter_mut().zip(part).for_each(|(own, group)| match column.checked_sub(width) {
+            None => *own = totals[group * width + column],
+            Some(word) => *own = keys[2 * group + word],
+        });
     };
     let own: Numbers<'_> = &own;
     let (mut mine, mut mine_of_keys) = (vec![0u64; most * width], Zeroizing::new(vec![0u64; 2 * most]));
     for of_r in [true, false] {
         let columns = if of_r && groups.labels { width + 2 } else { width };
         let numbers = (of_r == params.puts).then_some(own);
-        made.times(&told, columns, most, numbers, ch, |column, shares| {
-            for (group, share) in shares.into_iter().enumerate() {
+        made.times(&told, columns, most, numbers, ch, |column, start, shares| {
+            for (group, &share) in (start..).zip(shares) {
                 let sum = match column.checked_sub(width) {
                     None => &mut mine[group * width + column],
                     Some(word) => &mut mine_of_keys[2 * group + word],

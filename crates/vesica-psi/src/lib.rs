@@ -25,6 +25,7 @@ pub mod oprf;
 mod ordered;
 pub mod reveals;
 mod same;
+mod scatter;
 mod sorted;
 mod star;
 pub mod tally;

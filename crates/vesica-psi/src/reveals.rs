@@ -30,8 +30,7 @@ pub const INTERSECTION_SUM: Reveal = Reveal {
 
 /// The same of three and more parties.
 pub const INTERSECTION_SUM_OF_ALL: Reveal = Reveal {
-    what: "the sum of the values of the rows of one party whose keys all others hold, and not which these are; that party learns the sum too, and if it \
-           made its values up, the sum says of some 62 keys of its choice whether all others hold them",
+    what: "the sum of the values of the rows of one party whose keys all others hold, and not which these are",
     ..INTERSECTION_SUM
 };
 
@@ -48,6 +47,13 @@ pub fn chosen_groups(place: u8) -> Reveal {
     let what = "which of many keys of its choice the other party holds, if it makes its groups up: it can fill each of them with common keys up to \
                 the least number and add one key more, or give keys values whose sum names those that are common";
     Reveal { name: "chosen_groups", to: Learner::Place(place), what }
+}
+
+/// What a sum tells a learner that has the values: it chooses what each key adds.
+pub fn chosen_values(place: u8) -> Reveal {
+    let what = "which of some 62 keys of its choice all other parties hold, if it makes its values up: with powers of two, each bit of the sum is a \
+                key, and no least number of common keys hides that";
+    Reveal { name: "chosen_values", to: Learner::Place(place), what }
 }
 
 /// What a least number below five does not hide.
@@ -212,6 +218,7 @@ mod tests {
             .into_iter()
             .chain([INTERSECTION_SIZE_NOISY, KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC])
             .chain(of_identifiers)
+            .chain([chosen_groups(0), chosen_values(0)])
         {
             let cell = format!("| {} |", reveal.what);
             assert!(page.contains(&cell), "the page lacks the words of {}: {}", reveal.name, reveal.what);

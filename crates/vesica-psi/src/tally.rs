@@ -11,8 +11,8 @@
 //! 3. Client i -> V: D_i, as in `nty21`.   Then L has x' for each of its keys, and V has z' for each of its.
 //! 4. L and V, a unit: steps 1 to 5 of `circuit`. L puts its x' into bins and has the values, V programs z'. Of each bin both hold a
 //!    share of whether x' = z', and of the value if so.
-//! 5. L and V, when all units are done: steps 5 and 6 of `circuit`.   If the job sets a least number, L -> clients: whether it is reached;
-//!    if not, that is all.
+//! 5. L and V, when all units are done: steps 5 and 6 of `circuit`.   If the job sets a least number, L -> clients and V -> clients: whether
+//!    it is reached; if not, that is all.
 //! 6. L -> every other learner: s_L.   V -> every other learner: s_V.
 //!
 //! Why it is right: x' = z' where x = z and all clients hold it. Else the two are equal once in 2^ℓ, as in `nty21`, and in a bin once in 2^l.
@@ -24,6 +24,7 @@
 //! Reveals: key_count to everyone, the total to the learners, leader_and_pivot to L and V together.
 //! Rounds: 1/2 + circuit a unit, 2 at the end, and 1/2 more with a least number.
 //! Bytes: ℓ/8 a slot of each client's store; those of `circuit` between L and V; 8 from each of them to each other learner.
+//! With a least number, 1 from each of them to each client.
 //! Differs from the papers: the last step of [NTY21] is a circuit, of which no bin is opened; and as `nty21` and `circuit` differ.
 
 use crate::circuit::{Circuit, Params};
@@ -31,7 +32,6 @@ use crate::many;
 use crate::star::Star;
 use vesica_oprf::vole::{Field, Shape};
 use vesica_session::{Error, Found, Label, Lines, Misbehaviour, Result, SessionRng, Shared, Shares, Unit, Values};
-use vesica_types::Party;
 
 /// A party's side, and of leader and pivot its side of the circuit, over the base field `B`.
 struct Tally<B, S> {
@@ -44,8 +44,8 @@ struct Tally<B, S> {
 /// and `fewer` of the party of all that has the fewest keys.
 ///
 /// # Errors
-/// Those of the channels; a peer's if it breaks the protocol. Of a false share that leader or pivot sent, a learner that is neither accuses both,
-/// under both names and the leader's place, for it cannot tell which of them lied.
+/// Those of the channels; a peer's if it breaks the protocol. Of a false share that leader or pivot sent, and of their words where these differ, a
+/// party that is neither accuses both, for it cannot tell which of them lied.
 pub fn open<B: Field + 'static, S: Shape + 'static>(
     circuit: Params,
     pivot: u8,
@@ -57,6 +57,19 @@ pub fn open<B: Field + 'static, S: Shape + 'static>(
     let star = Star::open(pivot, params, lines, rng)?;
     let two = star.other().map(|other| Circuit::<B>::open(circuit, lines.at(other)?, rng)).transpose()?;
     Ok(Box::new(Tally { star, circuit, two }))
+}
+
+impl<B, S> Tally<B, S> {
+    /// What one of leader and pivot did, as a party sees it that is neither.
+    fn either(&self, lines: &mut Lines, what: &'static str) -> Error {
+        match lines.two(self.star.params.leader, self.star.pivot) {
+            Ok((leader, pivot)) => {
+                let peers = [leader.peer().clone(), pivot.peer().clone()];
+                Error::Either { peers, fault: Misbehaviour::Contradiction(what) }
+            }
+            Err(error) => error,
+        }
+    }
 }
 
 impl<B: Field, S: Shape> Shared for Tally<B, S> {
@@ -78,7 +91,7 @@ impl<B: Field, S: Shape> Shared for Tally<B, S> {
         let mut mine = None;
         if let (Some(other), Some(two)) = (star.other(), two) {
             let totals = two.totals(shares, lines.at(other)?, rng)?;
-            if star.leads() && circuit.least.is_some() {
+            if circuit.least.is_some() {
                 for client in star.params.clients(Some(pivot)) {
                     lines.at(client)?.send(&[u8::from(totals.is_some())])?;
                 }
@@ -87,11 +100,23 @@ impl<B: Field, S: Shape> Shared for Tally<B, S> {
             let [share] = totals[..] else { return Err(Error::Bug("a tally has one total".into())) };
             mine = Some(share);
         } else if circuit.least.is_some() {
-            let ch = lines.at(leader)?;
-            match ch.recv_exact(1)?[..] {
-                [0] => return Ok(Found::TooFew),
-                [1] => {}
-                _ => return Err(ch.accuse(Misbehaviour::Malformed("whether there are enough common keys"))),
+            let mut enough = [false; 2];
+            for (enough, from) in enough.iter_mut().zip([leader, pivot]) {
+                let ch = lines.at(from)?;
+                *enough = match ch.recv_exact(1)?[..] {
+                    [0] => false,
+                    [1] => true,
+                    _ => return Err(ch.accuse(Misbehaviour::Malformed("whether there are enough common keys"))),
+                };
+            }
+            match enough {
+                [true, true] => {}
+                [false, false] => return Ok(Found::TooFew),
+                _ => {
+                    let what =
+                        "one of them says that there are too few common keys, and the other one that there are enough";
+                    return Err(self.either(lines, what));
+                }
             }
         }
         // 6. -> every other learner: my share;  <- L and V: theirs
@@ -113,10 +138,7 @@ impl<B: Field, S: Shape> Shared for Tally<B, S> {
             if let Some(other) = star.other() {
                 return Err(lines.at(other)?.accuse(fault));
             }
-            let (one, other) = lines.two(leader, pivot)?;
-            let either = Party::new(leader, &format!("{} or {}", one.peer(), other.peer()));
-            let what = "by their two shares, one of which is false, more keys are common than there are";
-            Err(Error::Peer { peer: either, fault: Misbehaviour::Contradiction(what) })
+            Err(self.either(lines, "by their two shares, one of which is false, more keys are common than there are"))
         })
     }
 }

@@ -12,7 +12,7 @@ use vesica_session::{Error, Fault, Lines, Result, SessionRng, Shared, Shares, Va
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, recorded, set_pairs, two, two_with};
 use vesica_types::Digest;
 
-const GROUPS: Groups = Groups { most: 6, sums: 2, least: 3, labels: true };
+const GROUPS: Groups = Groups { most: 6, sums: 2, least: 3, of_a_key: 6, labels: true };
 
 /// Both learn, and the first one has the groups.
 const BOTH: Asks = Asks { total: Total::Groups(GROUPS), puts: true, learns: (true, true), least: None, noise: None };
@@ -51,7 +51,7 @@ fn who_learns_is_told_what_a_plain_grouped_join_gives() {
     let (mut told_some, mut left_out) = (false, false);
     for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
         for (most, sums, least) in [(1, 1, 1), (6, 2, 3), (36, 0, 2), (9, 3, 5)] {
-            let groups = Groups { most, sums, least, labels: true };
+            let groups = Groups { most, sums, least, of_a_key: most, labels: true };
             let learns = [(true, true), (true, false), (false, true)][(i + sums as usize) % 3];
             let want = grouped(&xs, &ys, groups);
             told_some |= !want.is_empty();
@@ -65,11 +65,72 @@ fn who_learns_is_told_what_a_plain_grouped_join_gives() {
     assert!(told_some && left_out);
 }
 
+/// Groups that are so many that they go by trees: with some sums, of keys that are in up to so many groups.
+const TREES: [(u32, u32, u32); 5] = [(150, 1, 2), (250, 0, 2), (100, 4, 3), (60, 16, 1), (64, 1, 1)];
+
+#[test]
+fn groups_by_trees_are_told_what_a_plain_grouped_join_gives() {
+    for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
+        let (most, sums, of_a_key) = TREES[i % TREES.len()];
+        let groups = Groups { most, sums, least: 1 + i as u64 % 3, of_a_key, labels: true };
+        assert!(groups.by_trees());
+        let learns = [(true, true), (true, false), (false, true)][i % 3];
+        let want = grouped(&xs, &ys, groups);
+        let of = Asks { least: (i % 4 == 0).then_some(1), ..asks(groups, learns) };
+        let got = if i % 2 == 0 { found::<u64>(&xs, &ys, of) } else { found::<Block>(&xs, &ys, of) };
+        let none = ideal::intersection(&xs, &ys).is_empty() && of.least.is_some();
+        let told = |learns: bool| match (none, learns) {
+            (true, _) => "too few".to_owned(),
+            (_, true) => want.clone(),
+            _ => String::new(),
+        };
+        assert_eq!(got, [told(learns.0), told(learns.1)], "{name}, {groups:?}");
+    }
+}
+
+/// A job says in how many groups a key may be. Whatever it says, and so by trees or by columns, the same is told.
+#[test]
+fn trees_and_columns_tell_the_same() {
+    let (xs, ys) = (digests(0, 90), digests(20, 120));
+    for (most, sums) in [(100, 4), (200, 1)] {
+        let by = |of_a_key| Groups { most, sums, least: 1, of_a_key, labels: true };
+        assert!(by(3).by_trees() && !by(most).by_trees());
+        let want = grouped(&xs, &ys, by(3));
+        assert!(want.matches(';').count() > 20, "{want}");
+        for of_a_key in [3, most] {
+            assert_eq!(found::<u64>(&xs, &ys, asks(by(of_a_key), (true, true))), [want.clone(), want.clone()]);
+        }
+    }
+}
+
+/// A key that is in more groups than the job allows is a caller's fault where trees have no place for it.
+#[test]
+fn a_key_in_more_groups_than_there_are_trees_is_a_bug() {
+    let groups = Groups { most: 64, sums: 1, least: 1, of_a_key: 1, labels: true };
+    let side = |asks: Asks| {
+        move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
+            let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
+            let entries = if asks.puts { vec![(3, 7), (4, 7), (4, 63)] } else { Vec::new() };
+            let numbers = vec![1; entries.len()];
+            let unit = vesica_session::Unit {
+                id: vesica_types::UnitId(0),
+                keys: digests(0, 20),
+                place: u8::from(!asks.puts),
+                capacities: vec![20, 20],
+            };
+            side.unit(&unit, &Values::new(1, entries, numbers)?, lines, rng).map(drop)
+        }
+    };
+    let of = asks(groups, (true, true));
+    let (a, _) = two(side(of), side(of.other()));
+    assert!(matches!(a, Err(Error::Bug(_))), "{a:?}");
+}
+
 /// A group with one key less than the least number is left out, one with as many is told, whatever the other groups have.
 #[test]
 fn small_groups_are_left_out() {
     let (xs, ys) = (digests(0, 60), digests(20, 90));
-    let groups = Groups { most: 4, sums: 1, least: 1, labels: true };
+    let groups = Groups { most: 4, sums: 1, least: 1, of_a_key: 4, labels: true };
     let all = grouped(&xs, &ys, groups);
     let sizes: Vec<u64> = all.split("; ").map(|group| group.split(' ').nth(2).unwrap().parse().unwrap()).collect();
     assert!(sizes.len() == 4 && sizes.iter().min() < sizes.iter().max(), "{all}");
@@ -121,7 +182,7 @@ fn of_one_or_three(total: Total, puts: bool, from: u64) -> impl FnOnce(&mut Line
 #[test]
 fn groups_add_up_to_the_sum() {
     let (sum, _) = two(of_one_or_three(Total::Sum, true, 0), of_one_or_three(Total::Sum, false, 8));
-    let groups = Total::Groups(Groups { most: 3, sums: 1, least: 1, labels: true });
+    let groups = Total::Groups(Groups { most: 3, sums: 1, least: 1, of_a_key: 3, labels: true });
     let (a, b) = two(of_one_or_three(groups, true, 0), of_one_or_three(groups, false, 8));
     let (a, b) = (a.unwrap(), b.unwrap());
     assert_eq!(a, b);
@@ -170,7 +231,8 @@ fn shares_of_another_attempt_are_refused() {
 #[test]
 fn a_hostile_peer_gets_an_error_that_names_it() {
     let (xs, ys) = (digests(0, 40), digests(20, 60));
-    for asks in [BOTH, BOTH.other()] {
+    let trees = asks(Groups { most: 40, sums: 3, least: 2, of_a_key: 1, labels: true }, (true, true));
+    for asks in [BOTH, BOTH.other(), trees, trees.other()] {
         let (mine, theirs) = if asks.puts { (&xs, &ys) } else { (&ys, &xs) };
         let sides = || {
             let alice = sides::circuit::<u64>(mine.clone(), (40, 40), asks);
@@ -212,10 +274,16 @@ fn shape(messages: &[Message]) -> Vec<(bool, usize)> {
 /// what it receives in units and at the end looks random, labels and numbers of small groups included.
 #[test]
 fn what_is_received_is_random_and_as_long_whatever_the_groups() {
-    for learns in [(true, true), (false, true), (true, false)] {
-        let groups = Groups { most: 16, sums: 2, least: 40, labels: learns.1 };
+    let by_columns = Groups { most: 16, sums: 2, least: 40, of_a_key: 16, labels: true };
+    let by_trees = Groups { most: 100, sums: 2, least: 9, of_a_key: 2, labels: true };
+    assert!(by_trees.by_trees() && !by_columns.by_trees());
+    let of = |groups| [(true, true), (false, true), (true, false)].map(|learns| (groups, learns));
+    for (groups, learns) in [of(by_columns), of(by_trees)].concat() {
+        let least = groups.least;
         let mut shapes = Vec::new();
-        for (common, keys, least) in [(0, 500, 40), (1, 1, 40), (500, 500, 40), (500, 500, u64::MAX), (0, 0, 40)] {
+        for (common, keys, least) in
+            [(0, 500, least), (1, 1, least), (500, 500, least), (500, 500, u64::MAX), (0, 0, least)]
+        {
             let of = asks(Groups { least, ..groups }, learns);
             let (a, b) = recorded(
                 sides::circuit::<u64>(digests(0, 500), (500, 500), of),
@@ -230,11 +298,15 @@ fn what_is_received_is_random_and_as_long_whatever_the_groups() {
                     if bytes.chunks(8).all(|slot| slot.len() == 8 && slot[7] >> (sides::TARGET - 56) == 0) {
                         continue;
                     }
-                    let expected = bytes.len() as f64 / 256.0;
+                    // Places in a tree are bytes below the number of its leaves.
+                    let of = if bytes.iter().all(|&byte| byte < 32) { 32 } else { 256 };
+                    let expected = bytes.len() as f64 / f64::from(of);
                     let mut counted = [0f64; 256];
                     bytes.iter().for_each(|&byte| counted[usize::from(byte)] += 1.0);
+                    let counted = &counted[..of as usize];
                     let chi: f64 = counted.iter().map(|c| (c - expected).powi(2) / expected).sum();
-                    assert!((150.0..385.0).contains(&chi), "{chi} in a message of {}", bytes.len());
+                    let bounds = if of == 32 { 5.0..85.0 } else { 150.0..385.0 };
+                    assert!(bounds.contains(&chi), "{chi} in a message of {}", bytes.len());
                 }
             }
             shapes.push((shape(&a.1), shape(&b.1)));
@@ -291,13 +363,28 @@ fn cost(total: Total) -> [u64; 2] {
     mine.unwrap()
 }
 
+/// What a tree costs for each bin, besides its transfers, and that it is far less than columns.
+#[test]
+fn trees_cost_as_many_bytes_as_stated() {
+    let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
+    let [of_sum, _] = cost(Total::Sum);
+    for (most, sums, of_a_key, numbers, depth) in [(512, 1, 1, 16, 6), (150, 1, 2, 16, 5), (60, 16, 1, 17, 6)] {
+        let [unit, _] = cost(Total::Groups(Groups { most, sums, least: 50, of_a_key, labels: true }));
+        let each = 1 + 32 * depth + 16 * numbers;
+        let transfers = (unit - of_sum) as f64 / bins as f64 - (f64::from(of_a_key) * f64::from(each) - 8.0);
+        // Silent transfers are a fraction of a byte each; of so few bins they are more.
+        assert!((0.0..4.0 * f64::from(of_a_key * depth)).contains(&transfers), "{transfers}");
+        assert!(unit - of_sum < 8 * bins * u64::from(most * (sums + 1)) * 3 / 4);
+    }
+}
+
 /// A number of a group costs eight bytes a bin, and the end of a job what its page says.
 #[test]
 fn groups_cost_as_many_bytes_as_stated() {
     let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
     let [of_sum, end_of_sum] = cost(Total::Sum);
     for most in [8, 64] {
-        let [unit, end] = cost(Total::Groups(Groups { most, sums: 1, least: 50, labels: true }));
+        let [unit, end] = cost(Total::Groups(Groups { most, sums: 1, least: 50, of_a_key: most, labels: true }));
         assert_eq!(unit - of_sum, 8 * bins * (2 * u64::from(most) - 1));
         assert!(end < if most == 8 { 200_000 } else { 400_000 }, "{most}: {end}, and of a sum {end_of_sum}");
     }

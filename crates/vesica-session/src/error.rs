@@ -65,6 +65,13 @@ pub enum Error {
         /// What it did.
         fault: Misbehaviour,
     },
+    /// One of two peers sent what the protocol does not allow, and nobody can tell which.
+    Either {
+        /// Who.
+        peers: [Party; 2],
+        /// What one of them did.
+        fault: Misbehaviour,
+    },
     /// The peer ended the run and said why.
     Stopped {
         /// Who.
@@ -105,7 +112,7 @@ impl Error {
     /// Whose fault it is.
     pub fn fault(&self) -> Fault {
         match self {
-            Error::Peer { .. } | Error::Stopped { .. } => Fault::Peer,
+            Error::Peer { .. } | Error::Either { .. } | Error::Stopped { .. } => Fault::Peer,
             Error::Net { .. } => Fault::Network,
             Error::Cancelled => Fault::Interrupted,
             Error::Store { fault, .. } => *fault,
@@ -118,6 +125,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Peer { peer, fault } => write!(f, "{peer} broke the protocol: {fault}"),
+            Error::Either { peers: [one, other], fault } => {
+                write!(f, "{one} or {other} broke the protocol, and it cannot be told which of them: {fault}")
+            }
             Error::Stopped { peer, fault: Fault::Interrupted, .. } => {
                 write!(f, "{peer} was interrupted and stopped the run")
             }

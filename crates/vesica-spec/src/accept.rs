@@ -50,6 +50,9 @@ pub enum Extra {
     /// Which of many keys of its choice the other party holds, told to the party with the groups if it learns and makes them up: what
     /// `result = "groups"` does not hide where `learns` names `shared.groups.of`. Must be accepted by its name.
     ChosenGroups,
+    /// Which of some 62 keys of its choice all other parties hold, told to the party with the values if it learns and makes them up: what
+    /// `result = "sum"` without `shared.dp` does not hide where the party with the values learns. Must be accepted by its name.
+    ChosenValues,
     /// Which of the common identifiers the other party has in one row, told to both: what `match = "pairs"` and `"once"` do not hide. Must be
     /// accepted by its name.
     Links,
@@ -66,6 +69,7 @@ impl Extra {
         Extra::LeaderAndPivot,
         Extra::SmallGroups,
         Extra::ChosenGroups,
+        Extra::ChosenValues,
         Extra::Links,
     ];
 
@@ -85,6 +89,7 @@ impl Extra {
             Extra::LeaderAndPivot => "leader_and_pivot",
             Extra::SmallGroups => "small_groups",
             Extra::ChosenGroups => "chosen_groups",
+            Extra::ChosenValues => "chosen_values",
             Extra::Links => "links",
         }
     }
@@ -149,6 +154,7 @@ mod tests {
             Extra::LeaderAndPivot,
             Extra::SmallGroups,
             Extra::ChosenGroups,
+            Extra::ChosenValues,
             Extra::Links,
         ];
         assert!(Extra::ALL.iter().all(|e| accept("\"all\"").unwrap().covers(*e) != by_name.contains(e)));

@@ -436,10 +436,16 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     }
 
     let owner = shared.groups.as_ref().map(|groups| find("shared.groups.of", &groups.of)).transpose()?;
+    // Of two parties one has the values of a sum, or they disagree when they meet: who has none knows that the other one has some.
+    let values = (shared.result == ResultKind::Sum && parties.len() == 2).then(|| match mine.input.value {
+        Some(_) => me.place(),
+        None => 1 - me.place(),
+    });
     let choice = Choice {
         protocol: shared.protocol,
         result: shared.result,
         groups: grouping(shared, owner.as_ref())?,
+        values,
         mode: shared.mode,
         security: shared.security,
         curve: shared.curve,
@@ -451,6 +457,14 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         insecure: shared.insecure,
     };
     let suite = vesica_suite::find(&choice).map_err(|refusal| SpecError::field(refusal.field, refusal.why))?;
+    if let Some(groups) = choice.groups.filter(|groups| groups.costs_by_its_groups() && groups.of_a_key == groups.most)
+    {
+        notes.push(format!(
+            "shared.groups.of_a_key: a key may be in all of the {} groups, and as many numbers are sent for each; if it is in one of them, or in few, \
+             agree on that, such as of_a_key = 1, and the run sends far less",
+            groups.most
+        ));
+    }
     if let Some(why) = join::objection(shared.join, shared.result, &parties, &learners) {
         return Err(SpecError::field("shared.join", why));
     }
@@ -709,7 +723,8 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
         )
     })?;
     let sums = u32::try_from(shared.sums.len()).unwrap_or(u32::MAX);
-    Ok(Some(Grouping { of: owner.place(), most: groups.most, sums, least: groups.least }))
+    let of_a_key = groups.of_a_key.unwrap_or(groups.most);
+    Ok(Some(Grouping { of: owner.place(), most: groups.most, sums, least: groups.least, of_a_key }))
 }
 
 /// The columns that are grouped by and added up, if this party `has` the groups.
@@ -1099,6 +1114,18 @@ output = { path = "out.csv" }
         }
     }
 
+    /// Many groups cost much where a key may be in all of them, and both are told so.
+    #[test]
+    fn many_groups_without_a_bound_on_those_of_a_key_are_noted() {
+        for (most, of_a_key, noted) in [(1024, "", true), (1024, ", of_a_key = 1", false), (9, "", false)] {
+            let groups = format!("groups = {{ of = \"bob\", by = [\"region\"], most = {most}{of_a_key} }}");
+            let shared = format!("protocol = \"rr22\"\nresult = \"groups\"\n{groups}");
+            let plan = plan(&parse(&job().replace("protocol = \"ecdh\"", &shared)).unwrap()).unwrap();
+            let told = plan.notes.iter().any(|note| note.starts_with("shared.groups.of_a_key: a key may be in all of"));
+            assert_eq!(told, noted, "{:?}", plan.notes);
+        }
+    }
+
     /// The party with the groups has columns for them, called as they are agreed on where it says nothing else; the other has none.
     #[test]
     fn groups_are_columns_of_one_party() {
@@ -1121,7 +1148,7 @@ output = { path = "out.csv" }
         let sums = vec![("cents".to_owned(), None), ("n".to_owned(), Some(7))];
         let by = vec!["region".to_owned(), "age".to_owned()];
         assert_eq!(plan.grouped, Some(GroupedPlan { by, sums, most: 9, of_a_key: 9 }));
-        assert_eq!(plan.choice.groups, Some(Grouping { of: 0, most: 9, sums: 2, least: 50 }));
+        assert_eq!(plan.choice.groups, Some(Grouping { of: 0, most: 9, sums: 2, least: 50, of_a_key: 9 }));
         assert!(plan.output.is_some());
         let plan = with("alice", ", groups = [\"r\", \"a\"]").unwrap();
         assert_eq!(plan.grouped.unwrap().by, ["r", "a"]);
@@ -1277,6 +1304,7 @@ output = { path = "out.csv" }
                 reveals::leader_and_pivot(0, 1),
                 reveals::SMALL_GROUPS,
                 reveals::chosen_groups(0),
+                reveals::chosen_values(0),
                 reveals::LINKS,
             ];
             assert!(told.iter().any(|r| r.name == extra.name()));

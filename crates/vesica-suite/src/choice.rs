@@ -18,6 +18,8 @@ pub struct Choice {
     pub curve: CurveName,
     /// Whose groups a result by group has, and how many.
     pub groups: Option<Grouping>,
+    /// The place of the party whose values are added up, where two parties add some up.
+    pub values: Option<u8>,
     /// How much noise the result has, where it has noise.
     pub dp: Option<Noise>,
     /// The least number of common keys that anything is told of.
@@ -50,6 +52,8 @@ pub struct Grouping {
     pub sums: u32,
     /// The number of common keys below which nothing is told of a group.
     pub least: u64,
+    /// Groups that a key may be in.
+    pub of_a_key: u32,
 }
 
 impl Grouping {

@@ -2,7 +2,7 @@
 //! job, or written.
 
 use crate::dp::KEYS_ARE_NOT_PEOPLE;
-use crate::{Choice, Cut, Error, Grouping, Opened, Refusal, ResultKind, Seat, Sizes, Suite, Terms};
+use crate::{Choice, Cut, Error, Grouping, Opened, Refusal, ResultKind, Seat, Sizes, Suite, Terms, chosen};
 use vesica_block::Block;
 use vesica_oprf::opprf;
 use vesica_oprf::vole::Field;
@@ -115,12 +115,26 @@ impl Circuit {
         })
     }
 
+    /// Groups as the circuit has them. `labels` says whether the party without them learns.
+    fn groups(of: Grouping, labels: bool) -> circuit::Groups {
+        let Grouping { of: _, most, sums, least, of_a_key } = of;
+        circuit::Groups { most, sums, least, of_a_key, labels }
+    }
+
     fn with<B: Field + 'static>(
         params: circuit::Params,
         lines: &mut Lines,
         rng: &mut SessionRng,
     ) -> Result<Opened, Error> {
         Ok(Opened::Shares(Box::new(circuit::Circuit::<B>::open(params, lines.peer()?, rng)?)))
+    }
+}
+
+impl Grouping {
+    /// Whether far less would be sent if a key could be in one group alone.
+    pub fn costs_by_its_groups(&self) -> bool {
+        let by_trees = |of_a_key| Circuit::groups(Self { of_a_key, ..*self }, true).by_trees();
+        by_trees(1) && !by_trees(self.of_a_key)
     }
 }
 
@@ -131,20 +145,18 @@ impl Suite for Circuit {
     }
 
     fn reveals(&self) -> Vec<Reveal> {
-        match (self.choice.result, self.choice.dp) {
-            (ResultKind::Sum, None) => vec![reveals::INTERSECTION_SUM, reveals::KEY_COUNT],
-            (ResultKind::Sum, Some(_)) => vec![reveals::INTERSECTION_SUM_NOISY, reveals::KEY_COUNT],
-            (ResultKind::Groups, _) => {
-                let small = self.choice.groups.is_some_and(|groups| groups.least < Grouping::SMALL);
-                let small = small.then_some(reveals::SMALL_GROUPS);
-                let owner = self.choice.groups.map(|groups| groups.of);
-                let chosen = owner.filter(|owner| self.choice.learners.contains(owner)).map(reveals::chosen_groups);
-                [reveals::GROUP_TOTALS].into_iter().chain(small).chain(chosen).chain([reveals::KEY_COUNT]).collect()
-            }
-            (ResultKind::Shares, _) => vec![reveals::KEY_COUNT],
-            (_, None) => vec![reveals::INTERSECTION_SIZE, reveals::KEY_COUNT],
-            (_, Some(_)) => vec![reveals::INTERSECTION_SIZE_NOISY, reveals::KEY_COUNT],
-        }
+        let Choice { result, dp, groups, values, .. } = &self.choice;
+        let total = match (result, dp) {
+            (ResultKind::Sum, None) => Some(reveals::INTERSECTION_SUM),
+            (ResultKind::Sum, Some(_)) => Some(reveals::INTERSECTION_SUM_NOISY),
+            (ResultKind::Groups, _) => Some(reveals::GROUP_TOTALS),
+            (ResultKind::Shares, _) => None,
+            (_, None) => Some(reveals::INTERSECTION_SIZE),
+            (_, Some(_)) => Some(reveals::INTERSECTION_SIZE_NOISY),
+        };
+        let small = groups.filter(|groups| groups.least < Grouping::SMALL).map(|_| reveals::SMALL_GROUPS);
+        let chosen = chosen(&self.choice, groups.map(|groups| groups.of).or(*values));
+        total.into_iter().chain(small).chain(chosen).chain([reveals::KEY_COUNT]).collect()
     }
 
     fn expects(&self, _: &Sizes) -> Vec<String> {
@@ -208,8 +220,9 @@ impl Suite for Circuit {
 
     fn memory(&self) -> u64 {
         // The hint with what it is solved from, targets and bits; the noise of the transfers, 32 MiB a unit, for 2^17 keys. Groups: stretched
-        // pads, and the numbers of a key in some of them. Their columns come one after the other.
-        700 + self.choice.groups.map_or(0, |groups| 100 + 32 * u64::from(groups.sums))
+        // pads, and the numbers of a key in some of them. Their columns come one after the other, but for those of trees; a key has 1.3 bins.
+        let of_groups = |of: Grouping| 100 + 32 * u64::from(of.sums) + Self::groups(of, true).memory() * 13 / 10;
+        700 + self.choice.groups.map_or(0, of_groups)
     }
 
     fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error> {
@@ -223,9 +236,9 @@ impl Suite for Circuit {
             ResultKind::Sum => (Total::Sum, true),
             ResultKind::Shares => (Total::Shares, terms.values.is_some()),
             ResultKind::Groups => {
-                let Grouping { of, most, sums, least } = groups.expect("a job for groups has some");
-                let labels = self.choice.learners.iter().any(|&learner| learner != of);
-                (Total::Groups(circuit::Groups { most, sums, least, labels }), true)
+                let groups = groups.expect("a job for groups has some");
+                let labels = self.choice.learners.iter().any(|&learner| learner != groups.of);
+                (Total::Groups(Self::groups(groups, labels)), true)
             }
             _ => (Total::Count, false),
         };
@@ -262,6 +275,7 @@ mod tests {
             curve: CurveName::default(),
             least,
             groups: None,
+            values: None,
             dp: Some(Noise { epsilon: 0.02, sampling: None, largest }),
             learners: learners.to_vec(),
             parties: 2,

@@ -25,6 +25,7 @@ mod tally;
 
 pub use choice::{Choice, CurveName, Grouping, Mode, Noise, ProtocolName, ResultKind, Security};
 pub use vesica_ot::Judge;
+use vesica_psi::reveals;
 use vesica_session::{Lines, Protocol, Reveal, SessionRng, Shared, Whole};
 use vesica_types::{Coins, TagLen};
 
@@ -299,6 +300,16 @@ pub fn choices(choice: &Choice) -> Vec<Choice> {
     all
 }
 
+/// What a total tells its learner besides, if that is the party which made what is added up, or counted by group. The noise of a sum hides it.
+fn chosen(choice: &Choice, owner: Option<u8>) -> Option<Reveal> {
+    let owner = owner.filter(|owner| choice.learners.contains(owner))?;
+    match choice.result {
+        ResultKind::Groups => Some(reveals::chosen_groups(owner)),
+        ResultKind::Sum if choice.dp.is_none() => Some(reveals::chosen_values(owner)),
+        _ => None,
+    }
+}
+
 /// Refuses what a job asks for and its protocol does not have.
 fn refuse(choice: &Choice) -> Result<(), Refusal> {
     let name = choice.protocol.name();
@@ -462,6 +473,7 @@ mod tests {
             curve: CurveName::default(),
             least: None,
             groups: None,
+            values: None,
             dp: (protocol == ProtocolName::Dp).then_some(Noise { epsilon: 3.0, sampling: None, largest: None }),
             learners: learners.to_vec(),
             parties,
@@ -532,7 +544,7 @@ mod tests {
     #[test]
     fn groups_are_of_rr22_and_bounded() {
         let of = |groups| Choice { result: ResultKind::Groups, groups, ..choice(ProtocolName::Rr22, 2, &[0, 1]) };
-        let grouping = Grouping { of: 1, most: 64, sums: 1, least: 50 };
+        let grouping = Grouping { of: 1, most: 64, sums: 1, least: 50, of_a_key: 64 };
         let with = |grouping| of(Some(grouping));
         assert_eq!(find(&with(grouping)).unwrap().cut(), Cut::Shares);
         assert_eq!(refused(&of(None), "by = "), "shared.groups");
@@ -569,6 +581,28 @@ mod tests {
             let reveals = find(&choice).unwrap().reveals();
             let told: Vec<Learner> = reveals.iter().filter(|r| r.name == "chosen_groups").map(|r| r.to).collect();
             assert_eq!(told, if chosen { vec![Learner::Place(1)] } else { vec![] });
+        }
+    }
+
+    /// Whoever has the values of a sum and learns it can make them up, two parties or more. Noise hides what they would say.
+    #[test]
+    fn values_that_their_learner_can_choose_are_accepted_by_name() {
+        let chosen = |choice: &Choice| -> Vec<Learner> {
+            let reveals = find(choice).unwrap().reveals();
+            reveals.iter().filter(|r| r.name == "chosen_values").map(|r| r.to).collect()
+        };
+        for (learners, owner) in [(&[0, 1][..], 1), (&[0, 1], 0), (&[1], 1), (&[0], 1)] {
+            let of = |result, dp| Choice { result, dp, values: Some(owner), ..choice(ProtocolName::Rr22, 2, learners) };
+            let told = if learners.contains(&owner) { vec![Learner::Place(owner)] } else { vec![] };
+            assert_eq!(chosen(&of(ResultKind::Sum, None)), told);
+            let noise = Noise { epsilon: 1.0, sampling: None, largest: Some(9) };
+            assert_eq!(chosen(&of(ResultKind::Sum, Some(noise))), []);
+            assert_eq!(chosen(&Choice { values: None, ..of(ResultKind::Count, None) }), []);
+        }
+        // Of many the leader has the values, and learns.
+        for (result, told) in [(ResultKind::Sum, vec![Learner::Place(2)]), (ResultKind::Count, vec![])] {
+            let many = Choice { result, pivot: Some(1), ..choice(ProtocolName::Rr22, 4, &[1, 2, 3]) };
+            assert_eq!(chosen(&many), told);
         }
     }
 
@@ -705,7 +739,8 @@ mod tests {
         let malicious = Choice { security: Security::Malicious, ..rr22(3, &[0], None) };
         assert_eq!(refused(&malicious, "semi-honest"), "shared.security");
         for result in [ResultKind::Groups, ResultKind::Shares, ResultKind::Ids] {
-            let groups = (result == ResultKind::Groups).then_some(Grouping { of: 0, most: 4, sums: 1, least: 5 });
+            let groups =
+                (result == ResultKind::Groups).then_some(Grouping { of: 0, most: 4, sums: 1, least: 5, of_a_key: 4 });
             let other = Choice { result, groups, ..rr22(5, &[0, 1, 2, 3, 4], Some(1)) };
             assert_eq!(refused(&other, "two parties"), "shared.result");
         }

@@ -2,7 +2,7 @@
 
 use crate::circuit::Circuit;
 use crate::many::Many;
-use crate::{Choice, Cut, Error, Opened, Refusal, ResultKind, Seat, Sizes, Suite, Terms};
+use crate::{Choice, Cut, Error, Opened, Refusal, ResultKind, Seat, Sizes, Suite, Terms, chosen};
 use vesica_block::Block;
 use vesica_oprf::vole::Field;
 use vesica_params::lpn::{self, BINARY};
@@ -67,7 +67,9 @@ impl Suite for Tally {
             ResultKind::Sum => reveals::INTERSECTION_SUM_OF_ALL,
             _ => reveals::INTERSECTION_SIZE,
         };
-        vec![total, reveals::KEY_COUNT, reveals::leader_and_pivot(leader, self.pivot)]
+        let chosen = chosen(&self.choice, self.values());
+        let together = reveals::leader_and_pivot(leader, self.pivot);
+        [total].into_iter().chain(chosen).chain([reveals::KEY_COUNT, together]).collect()
     }
 
     fn values(&self) -> Option<u8> {

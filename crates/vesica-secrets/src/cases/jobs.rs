@@ -39,7 +39,11 @@ pub fn cases() -> Vec<Case> {
         Case::new("jobs/circuit-sum", |watch| circuit::<u64>(watch, Total::Sum)),
         Case::new("jobs/circuit-shares", |watch| circuit::<u64>(watch, Total::Shares)),
         Case::new("jobs/circuit-groups", |watch| {
-            let groups = Groups { most: 5, sums: 1, least: 3, labels: true };
+            let groups = Groups { most: 5, sums: 1, least: 3, of_a_key: 5, labels: true };
+            circuit::<u64>(watch, Total::Groups(groups));
+        }),
+        Case::new("jobs/circuit-groups-by-trees", |watch| {
+            let groups = Groups { most: 64, sums: 1, least: 3, of_a_key: 1, labels: true };
             circuit::<u64>(watch, Total::Groups(groups));
         }),
         Case::new("jobs/tally", tally),

@@ -1,0 +1,178 @@
+"""Results against what DuckDB says of the same tables: rows by several identifiers, totals by group, totals of three parties."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+import vesica
+from conftest import jobs
+
+IDENTIFIERS = [{"name": "email"}, {"name": "phone"}]
+
+
+def people(seed: int, rows: int, *, distinct: bool) -> pa.Table:
+    """A table with a row's number, two addresses and a telephone number, any of which may be missing. Unless they are to be distinct, some stand in
+    several rows, and an address in either column."""
+    chance = random.Random(seed)
+
+    def cells(letter: str, missing: float) -> list[str | None]:
+        numbers = chance.sample(range(2 * rows), rows) if distinct else [chance.randrange(rows) for _ in range(rows)]
+        return [None if chance.random() < missing else f"{letter}{number}" for number in numbers]
+
+    other = [None] * rows if distinct else cells("m", 0.7)
+    columns = {"nr": list(range(rows)), "mail": cells("m", 0.3), "mail2": other, "tel": cells("t", 0.3)}
+    return pa.table(columns, schema=pa.schema([("nr", pa.int64()), *((name, pa.string()) for name in ["mail", "mail2", "tel"])]))
+
+
+def run(port: int, tables: tuple[pa.Table, pa.Table], keys: Any, **shared: Any) -> tuple[vesica.Report, vesica.Report]:
+    """Runs both sides, whose tables have these keys."""
+    both = jobs(port, **shared)
+    for job in both:
+        job["mine"]["input"]["keys"] = keys
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(vesica.run, both[1], input=tables[1])
+        return vesica.run(both[0], input=tables[0]), other.result()
+
+
+def rows(report: vesica.Report) -> list[int]:
+    assert report.table is not None
+    numbers: list[int] = report.table.to_arrow()["nr"].to_pylist()
+    return numbers
+
+
+#: The keys of a table: each with its kind, and the first row that it stands in.
+KEYS = """
+    SELECT kind, key, min(nr) AS nr FROM (
+        SELECT 'email' AS kind, mail AS key, nr FROM {0}
+        UNION ALL SELECT 'email', mail2, nr FROM {0}
+        UNION ALL SELECT 'phone', tel, nr FROM {0}
+    ) WHERE key IS NOT NULL GROUP BY ALL
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_by_any_of_several_identifiers(port: int, seed: int) -> None:
+    a, b = people(seed, 300, distinct=False), people(seed + 50, 200, distinct=False)
+    keys = {"email": [["mail"], ["mail2"]], "phone": ["tel"]}
+    reports = run(port, (a, b), keys, learns=["alice", "bob"], identifiers=IDENTIFIERS, match="any")
+    for report, (mine, theirs) in zip(reports, [("a", "b"), ("b", "a")], strict=True):
+        query = f"""
+            SELECT nr FROM {mine} AS x WHERE EXISTS (
+                SELECT 1 FROM {theirs} AS y
+                WHERE x.mail IN (y.mail, y.mail2) OR x.mail2 IN (y.mail, y.mail2) OR x.tel = y.tel
+            ) ORDER BY nr
+        """
+        want = [nr for (nr,) in duckdb.sql(query).fetchall()]
+        assert rows(report) == want and 0 < len(want) < len(a if mine == "a" else b)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_of_rows_that_agree_in_anything(port: int, seed: int) -> None:
+    a, b = people(seed, 300, distinct=False), people(seed + 50, 200, distinct=False)
+    keys = {"email": [["mail"], ["mail2"]], "phone": ["tel"]}
+    shared = {"identifiers": IDENTIFIERS, "match": "pairs", "duplicates": "first", "accept": ["links"]}
+    found = run(port, (a, b), keys, learns=["alice", "bob"], **shared)
+    # The first row with a key has it.
+    query = f"SELECT DISTINCT x.nr, y.nr FROM ({KEYS.format('a')}) AS x JOIN ({KEYS.format('b')}) AS y USING (kind, key)"
+    want = sorted(duckdb.sql(query).fetchall())
+    assert sorted(zip(*map(rows, found), strict=True)) == want and len(want) > 20
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_row_once_by_the_first_identifier_that_agrees(port: int, seed: int) -> None:
+    a, b = people(seed, 300, distinct=True), people(seed + 50, 200, distinct=True)
+    shared = {"identifiers": IDENTIFIERS, "match": "once", "duplicates": "error", "accept": ["links"]}
+    found = run(port, (a, b), {"email": ["mail"], "phone": ["tel"]}, learns=["alice", "bob"], **shared)
+    query = """
+        WITH m1 AS (SELECT a.nr AS x, b.nr AS y FROM a JOIN b USING (mail)),
+        m2 AS (
+            SELECT a.nr AS x, b.nr AS y FROM a JOIN b USING (tel)
+            WHERE a.nr NOT IN (SELECT x FROM m1) AND b.nr NOT IN (SELECT y FROM m1)
+        )
+        FROM m1 UNION ALL FROM m2
+    """
+    want = sorted(duckdb.sql(query).fetchall())
+    assert sorted(zip(*map(rows, found), strict=True)) == want and len(want) > 20
+
+
+#: Few groups go as columns. Many of them, of which a key is in two at most, go by trees.
+@pytest.mark.parametrize(("most", "of_a_key", "least"), [(12, 12, 138), (300, 2, 2)])
+def test_totals_by_group(port: int, most: int, of_a_key: int, least: int) -> None:
+    chance = random.Random(most)
+
+    def sale(row: int) -> dict[str, Any]:
+        # Two rows of a customer.
+        region = chance.choice(["north", "south", "west", None])
+        shop = chance.randrange(most // 4 - 1) if most > 12 else row % 2
+        worth = [chance.randrange(-500, 5000), chance.choice([None, 1, 2])]
+        return {"id": f"c{row // 2}", "region": region, "shop": shop, "cents": worth[0], "pieces": worth[1]}
+
+    sales = pa.Table.from_pylist([sale(row) for row in range(1200)])
+    campaign = pa.table({"id": [f"c{i}" for i in range(80, 700)]})
+    alice, bob = jobs(
+        port,
+        result="groups",
+        learns=["bob"],
+        accept=["small_groups"] if least < 5 else [],
+        groups={"of": "alice", "by": ["region", "shop"], "most": most, "of_a_key": of_a_key, "least": least},
+        sums=[{"name": "spend", "of": "alice"}, {"name": "pieces", "of": "alice"}],
+    )
+    alice["mine"]["input"]["values"] = {"spend": "cents"}
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(vesica.run, bob, input=campaign)
+        vesica.run(alice, input=sales)
+        found = other.result().table
+    query = f"""
+        SELECT region, CAST(shop AS VARCHAR), COUNT(DISTINCT id), COALESCE(SUM(cents), 0), COALESCE(SUM(pieces), 0)
+        FROM sales WHERE id IN (SELECT id FROM campaign)
+        GROUP BY region, shop HAVING COUNT(DISTINCT id) >= {least}
+    """
+
+    def order(row: tuple[Any, ...]) -> str:
+        return repr(row)
+
+    want = sorted(((region, shop, keys, int(cents), int(pieces)) for region, shop, keys, cents, pieces in duckdb.sql(query).fetchall()), key=order)
+    assert found is not None
+    told = found.to_arrow().to_pylist()
+    for row in told:
+        assert row["spend_mean"] == row["spend"] / row["keys"] and row["pieces_mean"] == row["pieces"] / row["keys"]
+    got = [(row["region"], None if row["shop"] is None else str(row["shop"]), row["keys"], row["spend"], row["pieces"]) for row in told]
+    assert sorted(got, key=order) == want and len(want) > 1
+
+
+@pytest.mark.parametrize("result", ["count", "sum"])
+def test_totals_of_three(port: int, result: str, tmp_path: Path) -> None:
+    names = ["alice", "bob", "carol"]
+    prints = {}
+    for name in names:
+        made = subprocess.run([sys.executable, "-m", "vesica", "cert", name], cwd=tmp_path, capture_output=True, text=True, check=True)
+        prints[name] = made.stdout.split()[-1]
+    chance = random.Random(result)
+    stays, seen, born = (
+        pa.table({"patient": [f"p{i}" for i in chance.sample(range(600), 400)], "days": [chance.randrange(90) for _ in range(400)]}) for _ in names
+    )
+    accept = ["leader_and_pivot"] + (["chosen_values"] if result == "sum" else [])
+    shared = {"id": "three", "parties": names, "pivot": "carol", "protocol": "rr22", "result": result, "learns": ["alice", "bob"], "accept": accept}
+    mine = []
+    for place, name in enumerate(names):
+        tls = {"identity": str(tmp_path / f"{name}.pem"), "peers": {peer: prints[peer] for peer in names if peer != name}}
+        calls = {peer: f"127.0.0.1:{port + 1000 * i}" for i, peer in enumerate(names[:place])}
+        table = {"keys": ["patient"], **({"value": "days"} if (result, name) == ("sum", "alice") else {})}
+        contact = {"listen": f"127.0.0.1:{port + 1000 * place}"} if place < 2 else {}
+        mine.append({"name": name, "tls": tls, "connect": calls, "input": table, "patience": "30s", **contact})
+    with ThreadPoolExecutor(2) as pool:
+        others = [pool.submit(vesica.run, {"shared": shared, "mine": mine[i]}, input=table) for i, table in [(1, seen), (2, born)]]
+        reports = [vesica.run({"shared": shared, "mine": mine[0]}, input=stays), *(other.result() for other in others)]
+    what = "COUNT(*)" if result == "count" else "SUM(days)"
+    query = f"SELECT {what} FROM stays WHERE patient IN (SELECT patient FROM seen) AND patient IN (SELECT patient FROM born)"
+    want = duckdb.sql(query).fetchall()[0][0]
+    assert want > 50
+    assert [getattr(report.outcome, "matched" if result == "count" else "sum") for report in reports] == [want, want, None]

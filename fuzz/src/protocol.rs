@@ -9,14 +9,15 @@ use vesica_suite::{Choice, CurveName, Grouping, Mode, Noise, Opened, ProtocolNam
 use vesica_testkit::{bob, carol, digests, fixed_rng, many_with};
 use vesica_types::{Coins, Digest, Party, TagLen, UnitId};
 
-/// Alice's groups, where a job has some.
-const GROUPING: Grouping = Grouping { of: 0, most: 5, sums: 1, least: 2 };
+/// Alice's groups, where a job has some: few, and so many that they go by trees.
+const FEW: Grouping = Grouping { of: 0, most: 5, sums: 1, least: 2, of_a_key: 5 };
+const MANY: Grouping = Grouping { most: 64, of_a_key: 1, ..FEW };
 
 /// Everything that a job of two or three parties may ask for: an honest Alice is the first of them.
 pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
     let mut all = Vec::new();
     let results = [ResultKind::Rows, ResultKind::Count, ResultKind::Sum, ResultKind::Shares, ResultKind::Groups, ResultKind::Ids];
-    let mut add = |parties: usize, learners: &[u8], pivot, result, dp, least| {
+    let mut add = |grouping, parties: usize, learners: &[u8], pivot, result, dp, least| {
         for &curve in CurveName::ALL {
             let of_these = vesica_suite::choices(&Choice {
                 protocol: ProtocolName::default(),
@@ -24,7 +25,8 @@ pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
                 mode: Mode::default(),
                 security: Security::default(),
                 curve,
-                groups: (result == ResultKind::Groups).then_some(GROUPING),
+                groups: (result == ResultKind::Groups).then_some(grouping),
+                values: (parties == 2 && result == ResultKind::Sum).then_some(0),
                 dp,
                 least,
                 learners: learners.to_vec(),
@@ -43,23 +45,27 @@ pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
     let noise = |sampling, largest| Some(Noise { epsilon: 1.0, sampling, largest });
     for learners in [&[0][..], &[1], &[0, 1]] {
         for result in results {
-            add(2, learners, None, result, None, None);
+            add(FEW, 2, learners, None, result, None, None);
         }
         for sampling in [None, Some(0.5)] {
-            add(2, learners, None, ResultKind::Rows, noise(sampling, None), None);
+            add(FEW, 2, learners, None, ResultKind::Rows, noise(sampling, None), None);
         }
         for (result, largest) in [(ResultKind::Count, None), (ResultKind::Sum, Some(1000))] {
-            add(2, learners, None, result, noise(None, largest), Some(3));
+            add(FEW, 2, learners, None, result, noise(None, largest), Some(3));
         }
     }
     // Alice leads, follows, or is the pivot.
     for (learners, pivot) in [(&[0][..], None), (&[1], None), (&[0, 1, 2], None), (&[1], Some(0)), (&[2], Some(1))] {
-        add(3, learners, pivot, ResultKind::Rows, None, None);
+        add(FEW, 3, learners, pivot, ResultKind::Rows, None, None);
         for (result, least) in [(ResultKind::Count, None), (ResultKind::Sum, Some(3))] {
             if pivot.is_some() {
-                add(3, learners, pivot, result, None, least);
+                add(FEW, 3, learners, pivot, result, None, least);
             }
         }
+    }
+    // The last, so that inputs which were kept mean what they meant.
+    for learners in [&[0][..], &[1], &[0, 1]] {
+        add(MANY, 2, learners, None, ResultKind::Groups, None, None);
     }
     all
 });

@@ -216,6 +216,33 @@ fn mixed(from: u64, asks: Asks, mixed: u32) -> impl FnOnce(&mut Lines, &mut Sess
     }
 }
 
+/// Units have keys of their own for trees too, and a total is of all of them.
+#[test]
+fn groups_by_trees_of_two_units_are_those_of_all_keys() {
+    let of = |units: u32| {
+        move |from: u64, of: Asks| {
+            move |lines: &mut Lines, rng: &mut SessionRng| -> Result<String> {
+                let side = sides::open_circuit::<u64>((30, 30), of, lines, rng)?;
+                let shares: Result<Vec<Shares>> = (0..units)
+                    .map(|id| {
+                        let first = 100 * u64::from(id) + from;
+                        sides::share(&side, id, digests(first, first + 20), (30, 30), of.total, lines, rng)
+                    })
+                    .collect();
+                Ok(sides::told(sides::open(&side, of, &shares?, lines, rng)?))
+            }
+        }
+    };
+    let groups = Groups { most: 100, sums: 2, least: 1, of_a_key: 2, labels: true };
+    assert!(groups.by_trees());
+    let of_both = asks(groups, (true, true));
+    let (a, b) = two(of(2)(0, of_both), of(2)(8, of_both.other()));
+    let keys = |from: u64| [digests(from, from + 20), digests(100 + from, 120 + from)].concat();
+    let want = grouped(&keys(0), &keys(8), groups);
+    assert!(want.matches(';').count() > 10, "{want}");
+    assert_eq!([a.unwrap(), b.unwrap()], [want.clone(), want]);
+}
+
 #[test]
 fn shares_of_another_attempt_are_refused() {
     for id in [0, 1] {
@@ -231,7 +258,9 @@ fn shares_of_another_attempt_are_refused() {
 #[test]
 fn a_hostile_peer_gets_an_error_that_names_it() {
     let (xs, ys) = (digests(0, 40), digests(20, 60));
-    let trees = asks(Groups { most: 40, sums: 3, least: 2, of_a_key: 1, labels: true }, (true, true));
+    let groups = Groups { most: 40, sums: 3, least: 2, of_a_key: 1, labels: true };
+    assert!(groups.by_trees());
+    let trees = asks(groups, (true, true));
     for asks in [BOTH, BOTH.other(), trees, trees.other()] {
         let (mine, theirs) = if asks.puts { (&xs, &ys) } else { (&ys, &xs) };
         let sides = || {
@@ -346,30 +375,34 @@ fn values_of_no_key_and_labels_of_no_group_are_bugs() {
     );
 }
 
-/// Bytes of a unit of 2000 keys and of the end of its job, both ways.
-fn cost(total: Total) -> [u64; 2] {
+/// Bytes of a unit of 2000 keys and of the end of its job, both ways; and what the party without the groups is told.
+fn cost(total: Total) -> ([u64; 2], String) {
     let side = |puts: bool| {
-        move |lines: &mut Lines, rng: &mut SessionRng| -> Result<[u64; 2]> {
+        move |lines: &mut Lines, rng: &mut SessionRng| -> Result<([u64; 2], String)> {
             let asks = Asks { total, puts, learns: (!puts, puts), least: None, noise: None };
             let side = sides::open_circuit::<u64>((2000, 2000), asks, lines, rng)?;
             let shares = sides::share(&side, 0, digests(0, 2000), (2000, 2000), total, lines, rng)?;
             let bytes = |lines: &mut Lines| lines.peer().map(|ch| ch.meter().bytes()).map(|(sent, got)| sent + got);
             let unit = bytes(lines)?;
-            sides::open(&side, asks, &[shares], lines, rng)?;
-            Ok([unit, bytes(lines)? - unit])
+            let told = sides::told(sides::open(&side, asks, &[shares], lines, rng)?);
+            Ok(([unit, bytes(lines)? - unit], told))
         }
     };
-    let (mine, _) = two(side(true), side(false));
-    mine.unwrap()
+    let (mine, theirs) = two(side(true), side(false));
+    (mine.unwrap().0, theirs.unwrap().1)
 }
 
 /// What a tree costs for each bin, besides its transfers, and that it is far less than columns.
 #[test]
 fn trees_cost_as_many_bytes_as_stated() {
     let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
-    let [of_sum, _] = cost(Total::Sum);
+    let ([of_sum, _], _) = cost(Total::Sum);
     for (most, sums, of_a_key, numbers, depth) in [(512, 1, 1, 16, 6), (150, 1, 2, 16, 5), (60, 16, 1, 17, 6)] {
-        let [unit, _] = cost(Total::Groups(Groups { most, sums, least: 50, of_a_key, labels: true }));
+        let groups = Groups { most, sums, least: 2, of_a_key, labels: true };
+        let ([unit, _], told) = cost(Total::Groups(groups));
+        // More trees than a message has.
+        let keys = digests(0, 2000);
+        assert_eq!(told, grouped(&keys, &keys, groups));
         let each = 1 + 32 * depth + 16 * numbers;
         let transfers = (unit - of_sum) as f64 / bins as f64 - (f64::from(of_a_key) * f64::from(each) - 8.0);
         // Silent transfers are a fraction of a byte each; of so few bins they are more.
@@ -382,9 +415,9 @@ fn trees_cost_as_many_bytes_as_stated() {
 #[test]
 fn groups_cost_as_many_bytes_as_stated() {
     let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
-    let [of_sum, end_of_sum] = cost(Total::Sum);
+    let ([of_sum, end_of_sum], _) = cost(Total::Sum);
     for most in [8, 64] {
-        let [unit, end] = cost(Total::Groups(Groups { most, sums: 1, least: 50, of_a_key: most, labels: true }));
+        let ([unit, end], _) = cost(Total::Groups(Groups { most, sums: 1, least: 50, of_a_key: most, labels: true }));
         assert_eq!(unit - of_sum, 8 * bins * (2 * u64::from(most) - 1));
         assert!(end < if most == 8 { 200_000 } else { 400_000 }, "{most}: {end}, and of a sum {end_of_sum}");
     }

@@ -171,8 +171,9 @@ fn circuit_sends_these_messages() {
         let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
         cases.insert(name.to_owned(), case);
     }
-    let many = Total::Groups(Groups { most: 64, sums: 1, least: 3, of_a_key: 1, labels: true });
-    let asks = sides::Asks { total: many, puts: true, learns: (false, true), least: None, noise: None };
+    let many = Groups { most: 64, sums: 1, least: 3, of_a_key: 1, labels: true };
+    assert!(many.by_trees());
+    let asks = sides::Asks { total: Total::Groups(many), puts: true, learns: (false, true), least: None, noise: None };
     let (of_alice, of_bob) = (xs.clone(), ys.clone());
     let case =
         transcript(sides::circuit::<u64>(of_alice, (n, m), asks), sides::circuit::<u64>(of_bob, (m, n), asks.other()));

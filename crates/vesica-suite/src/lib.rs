@@ -300,7 +300,8 @@ pub fn choices(choice: &Choice) -> Vec<Choice> {
     all
 }
 
-/// What a total tells its learner besides, if that is the party which made what is added up, or counted by group. The noise of a sum hides it.
+/// What a total tells its learner besides, if that is the party which made what is added up, or counted by group. The noise of a
+/// sum bounds it by its ε.
 fn chosen(choice: &Choice, owner: Option<u8>) -> Option<Reveal> {
     let owner = owner.filter(|owner| choice.learners.contains(owner))?;
     match choice.result {
@@ -584,7 +585,7 @@ mod tests {
         }
     }
 
-    /// Whoever has the values of a sum and learns it can make them up, two parties or more. Noise hides what they would say.
+    /// Whoever has the values of a sum and learns it can make them up, two parties or more. Noise bounds what they would say.
     #[test]
     fn values_that_their_learner_can_choose_are_accepted_by_name() {
         let chosen = |choice: &Choice| -> Vec<Learner> {

@@ -43,8 +43,11 @@ pub fn cases() -> Vec<Case> {
             circuit::<u64>(watch, Total::Groups(groups));
         }),
         Case::new("jobs/circuit-groups-by-trees", |watch| {
-            let groups = Groups { most: 64, sums: 1, least: 3, of_a_key: 1, labels: true };
-            circuit::<u64>(watch, Total::Groups(groups));
+            for (most, of_a_key) in [(64, 1), (150, 2)] {
+                let groups = Groups { most, sums: 1, least: 3, of_a_key, labels: true };
+                assert!(groups.by_trees());
+                circuit::<u64>(watch, Total::Groups(groups));
+            }
         }),
         Case::new("jobs/tally", tally),
         Case::new("jobs/ids", |watch| {

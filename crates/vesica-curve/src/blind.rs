@@ -77,6 +77,28 @@ pub(crate) const PER_WORD: usize = 12;
 /// How many multiples a window of a table has: the odd ones below 32.
 pub(crate) const MULTIPLES: usize = 16;
 
+/// How many a wide window has: the odd ones below 64. Its digits have six bits, and a word has ten of them.
+pub(crate) const WIDE: usize = 32;
+
+/// The bits of a multiplier that name an entry of a window.
+#[derive(Clone, Copy)]
+pub(crate) struct Bits {
+    /// The first of them. A word has sixty bits.
+    pub(crate) from: usize,
+    /// How many there are: up to six, all in one word.
+    pub(crate) len: usize,
+}
+
+impl Bits {
+    /// Those of a wide window, where a multiplier has so many bits: in the topmost window there may be fewer than six.
+    ///
+    /// The multiplier is the same number in either radix: r = 2E + 1 - 2^bits, for the E that its bits are.
+    pub(crate) const fn of(window: usize, bits: usize) -> Self {
+        let from = 6 * window;
+        Self { from, len: if bits - from < 6 { bits - from } else { 6 } }
+    }
+}
+
 impl<const WORDS: usize> Drop for Digits<WORDS> {
     fn drop(&mut self) {
         self.blocks.as_flattened_mut().as_flattened_mut().zeroize();
@@ -112,6 +134,18 @@ impl<const WORDS: usize> Digits<WORDS> {
     /// How many multipliers there are.
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// What the multipliers of one vector take from a wide window: the place of the multiple among 1, 3, ..., 63, and the mask of
+    /// the lanes in which it is negative. The bits f stand for 2f - (2^len - 1).
+    #[inline(always)]
+    pub(crate) fn wide<V: Lanes>(&self, (block, part): (usize, usize), bits: Bits) -> (V, V) {
+        let word = V::load(&self.blocks[block][bits.from / 60][part * V::WIDTH..]);
+        let f = word.shr((bits.from % 60) as u32).and(V::splat((1 << bits.len) - 1));
+        // As 2e - 63, which is negative below 32, where 63 - e stands for its negative.
+        let e = f.add(V::splat((WIDE - (1 << bits.len) / 2) as u64));
+        let negative = e.shr(5).sub(V::splat(1));
+        (e.xor(negative).and(V::splat(31)), negative)
     }
 
     /// A digit, below 32, of the multipliers of one vector: that of window `window`, in block `block`, part `part`.

@@ -3,10 +3,11 @@
 //! groups blind by them.
 
 use crate::backend::{self, Kernel};
-use crate::blind::{Digits, MULTIPLES, signed};
+use crate::blind::{Bits, Digits, WIDE};
 use crate::field::f25519::block::{Block, vectors};
-use crate::field::f25519::{Fe, invert_all};
+use crate::field::f25519::{Fe, Wide, invert_all};
 use crate::field::{Formula, Lanes};
+use std::marker::PhantomData;
 use std::sync::LazyLock;
 
 /// 2d, for d = -121665/121666.
@@ -96,20 +97,6 @@ impl<V: Lanes> Point<V> {
         Self::completed(&e, &f, &g, &h, with_t)
     }
 
-    /// The same for a point whose Z is 1, given as y - x, y + x and 2d·xy.
-    #[inline(always)]
-    fn add_affine(&self, minus: &Fe<V>, plus: &Fe<V>, t2d: &Fe<V>) -> Self {
-        let a = self.y.sub(&self.x).times_raw(minus);
-        let b = self.y.add(&self.x).times(plus);
-        let c = self.t.times_raw(t2d);
-        let d = self.z.twice();
-        let e = b.minus(a).carry();
-        let f = d.minus(c).carry();
-        let g = d.plus(c).carry();
-        let h = b.plus(a).carry();
-        Self::completed(&e, &f, &g, &h, true)
-    }
-
     /// (EF : GH : FG : EH); without T, some value stands in its place.
     #[inline(always)]
     fn completed(e: &Fe<V>, f: &Fe<V>, g: &Fe<V>, h: &Fe<V>, with_t: bool) -> Self {
@@ -161,19 +148,25 @@ impl<V: Lanes> Cached<V> {
 // ---------------------------------------------------------------------------------------------------------------------
 // Multiples of one point
 
-/// Radix-32 digits of a multiplier, and how many words they take. The order of the prime subgroup is l = 2^252 + δ, δ < 2^125,
-/// and 2^255 = 7l + (l - 8δ), so a multiplier is within 2^-126 of uniform modulo l.
-const WINDOWS: usize = 51;
+/// Bits of a multiplier, and how many words they take. The order of the prime subgroup is l = 2^252 + δ, δ < 2^125, and
+/// 2^255 = 7l + (l - 8δ), so a multiplier is within 2^-126 of uniform modulo l.
+const BITS: usize = 255;
 pub(crate) const WORDS: usize = 5;
+const WINDOWS: usize = BITS.div_ceil(6);
 
-/// The window of the multiples of a point of order 8, in a table that has one.
-pub(crate) const TORSION: usize = WINDOWS;
+/// The digit, in radix 32, of the multiples of a point of order 8, in a table that has them: the bits behind the others.
+pub(crate) const TORSION: usize = BITS / 5;
 
-/// Sixteen multiples of a point, word by word: y - x, y + x and 2d·xy of each.
-type Window = [[u64; MULTIPLES]; 12];
+/// Multiples of a point, word by word: y - x, y + x and 2d·xy of each.
+type Window = [[u64; WIDE]; 12];
 
-/// The odd multiples below 32 of P, 32P, 32^2·P, ...: a table from which lanes take different entries.
+/// The odd multiples below 64 of P, 64P, 64^2·P, ...: a table from which lanes take different entries.
 pub struct Multiples(Vec<Window>);
+
+/// The bits that choose from a window.
+const fn bits(window: usize) -> Bits {
+    if window < WINDOWS { Bits::of(window, BITS) } else { Bits { from: BITS, len: 5 } }
+}
 
 /// Makes the table of a point, that of the first lane.
 struct Tabulate<V>(Point<V>);
@@ -182,7 +175,7 @@ impl<V: Lanes> Formula<V> for Tabulate<V> {
     type Out = Multiples;
     #[inline(always)]
     fn run(self) -> Multiples {
-        // 32^i·P, one after the other. Each goes into a lane of its own, so that many windows are filled at once.
+        // 64^i·P, one after the other. Each goes into a lane of its own, so that many windows are filled at once.
         let mut bases = [NEUTRAL; WINDOWS.div_ceil(Block::LANES)];
         let mut base = self.0;
         for i in 0..WINDOWS {
@@ -193,16 +186,16 @@ impl<V: Lanes> Formula<V> for Tabulate<V> {
                     lanes[i % Block::LANES] = words[0];
                 }
             }
-            for _ in 0..4 {
+            for _ in 0..5 {
                 base = base.double(false);
             }
             base = base.double(true);
         }
-        let mut multiples = Vec::with_capacity(WINDOWS.next_multiple_of(Block::LANES) / V::WIDTH * MULTIPLES);
+        let mut multiples = Vec::with_capacity(WINDOWS.next_multiple_of(Block::LANES) / V::WIDTH * WIDE);
         for (block, part) in vectors::<V>(WINDOWS) {
             let mut multiple = Point::load(&bases[block], part);
             let two = multiple.double(true).cached();
-            for _ in 0..MULTIPLES {
+            for _ in 0..WIDE {
                 multiples.push(multiple);
                 multiple = V::call(Add(&multiple, &two));
             }
@@ -211,15 +204,13 @@ impl<V: Lanes> Formula<V> for Tabulate<V> {
     }
 }
 
-/// Windows of points: the sixteen of the first vector of windows, then those of the next one. Lanes beyond the last window are left out.
+/// Windows of points: those of the first vector of windows, then those of the next one. Lanes beyond the last window are left out.
 #[inline(always)]
 fn tabulate<V: Lanes>(points: &[Point<V>], windows: usize) -> Multiples {
     let mut inverses: Vec<Fe<V>> = points.iter().map(|point| point.z).collect();
     invert_all(&mut inverses);
-    let mut all = vec![[[0; MULTIPLES]; 12]; windows];
-    for (here, (points, inverses)) in
-        all.chunks_mut(V::WIDTH).zip(points.chunks(MULTIPLES).zip(inverses.chunks(MULTIPLES)))
-    {
+    let mut all = vec![[[0; WIDE]; 12]; windows];
+    for (here, (points, inverses)) in all.chunks_mut(V::WIDTH).zip(points.chunks(WIDE).zip(inverses.chunks(WIDE))) {
         for (i, (point, inverse)) in points.iter().zip(inverses).enumerate() {
             let (x, y) = (point.x.mul(inverse), point.y.mul(inverse));
             for (n, number) in [y.sub(&x), y.add(&x), x.mul(&y).mul(&Fe::splat(D2))].iter().enumerate() {
@@ -262,8 +253,8 @@ impl Kernel for Generator {
         let [generator, order_8] = [GENERATOR, ORDER_8].map(affine::<V>);
         let mut multiples = V::call(Tabulate(generator));
         let one = order_8.cached();
-        let mut torsion = [order_8; MULTIPLES];
-        for i in 1..MULTIPLES {
+        let mut torsion = [order_8; WIDE];
+        for i in 1..WIDE {
             torsion[i] = V::call(Add(&torsion[i - 1], &one));
         }
         multiples.0.extend(tabulate(&torsion, 1).0);
@@ -314,42 +305,99 @@ impl Kernel for AddMultiples<'_> {
     #[inline(always)]
     fn run<V: Lanes>(self) {
         let AddMultiples { points, windows, digits } = self;
-        for place in vectors::<V>(digits.len()) {
-            let blocks = &mut points[place.0];
-            let point = Point::load(blocks, place.1);
-            V::call(Sum { point, windows, digits, place }).store(blocks, place.1);
+        let mut rest = vectors::<V>(digits.len());
+        loop {
+            let (mut places, mut n) = ([(0, 0); AT_ONCE], 0);
+            for (to, place) in places.iter_mut().zip(rest.by_ref()) {
+                *to = place;
+                n += 1;
+            }
+            if n == 0 {
+                return;
+            }
+            V::call(Sums { points, windows, digits, places: &places[..n], lanes: PhantomData::<V> });
         }
     }
 }
 
-/// One vector of it.
-struct Sum<'a, V> {
-    point: Point<V>,
+/// How many vectors of points go through the windows together, so that each window is fetched once for all of them.
+const AT_ONCE: usize = 8;
+
+/// The vectors at some places.
+struct Sums<'a, V> {
+    points: &'a mut [Points],
     windows: &'a [Window],
     digits: &'a Digits<WORDS>,
-    place: (usize, usize),
+    places: &'a [(usize, usize)],
+    lanes: PhantomData<V>,
 }
 
-impl<V: Lanes> Formula<V> for Sum<'_, V> {
-    type Out = Point<V>;
+impl<V: Lanes> Formula<V> for Sums<'_, V> {
+    type Out = ();
 
     #[inline(always)]
-    fn run(self) -> Point<V> {
-        let Sum { mut point, windows, digits, place } = self;
-        for (i, window) in windows.iter().enumerate() {
-            let (index, negative) = signed(digits.digit::<V>(place, i));
-            let (rows, _) = window.as_chunks::<4>();
-            let (minus, plus, t2d) = (entry(&rows[0], index), entry(&rows[1], index), entry(&rows[2], index));
-            let t2d = Fe::select(negative, &t2d.neg(), &t2d);
-            let [minus, plus] = [Fe::select(negative, &plus, &minus), Fe::select(negative, &minus, &plus)];
-            point = point.add_affine(&minus, &plus, &t2d);
+    fn run(self) {
+        let Sums { points, windows, digits, places, .. } = self;
+        let mut sums = [Running::<V>::new(&Point::load(&points[places[0].0], places[0].1)); AT_ONCE];
+        for (sum, place) in sums.iter_mut().zip(places).skip(1) {
+            *sum = Running::new(&Point::load(&points[place.0], place.1));
         }
-        point
+        for (i, window) in windows.iter().enumerate() {
+            for (sum, place) in sums.iter_mut().zip(places) {
+                let (index, negative) = digits.wide::<V>(*place, bits(i));
+                let words = V::lookups(window, index);
+                let (minus, plus, t2d) = (number(&words, 0), number(&words, 4), number(&words, 8));
+                let [minus, plus] = [Fe::select(negative, &plus, &minus), Fe::select(negative, &minus, &plus)];
+                *sum = sum.add(&minus, &plus, &t2d, negative);
+            }
+        }
+        for (sum, place) in sums.iter().zip(places) {
+            sum.point().store(&mut points[place.0], place.1);
+        }
     }
 }
 
-/// The number at an index of its own for each lane.
+/// A sum that goes on growing: Y - X, Y + X, T, and 2Z as columns, since nothing multiplies it.
+#[derive(Clone, Copy)]
+struct Running<V> {
+    minus: Fe<V>,
+    plus: Fe<V>,
+    t: Fe<V>,
+    z2: Wide<V>,
+}
+
+impl<V: Lanes> Running<V> {
+    #[inline(always)]
+    fn new(point: &Point<V>) -> Self {
+        Self { minus: point.y.sub(&point.x), plus: point.y.add(&point.x), t: point.t, z2: point.z.twice() }
+    }
+
+    /// The sum with a point whose Z is 1, given as y - x, y + x and 2d·xy: as [`Point::add`], 7M. Where the mask is set the last has the
+    /// wrong sign, and F and G change places.
+    #[inline(always)]
+    fn add(&self, minus: &Fe<V>, plus: &Fe<V>, t2d: &Fe<V>, negative: V) -> Self {
+        let a = self.minus.times_raw(minus);
+        let b = self.plus.times(plus);
+        let c = self.t.times_raw(t2d);
+        let e = b.minus(a).carry();
+        let h = b.plus(a).carry();
+        let (less, more) = (self.z2.minus(c).carry(), self.z2.plus(c).carry());
+        let (f, g) = (Fe::select(negative, &more, &less), Fe::select(negative, &less, &more));
+        let x = e.times_raw(&f);
+        let y = g.times(&h);
+        Self { minus: y.minus(x).carry(), plus: y.plus(x).carry(), t: e.times_raw(&h).carry(), z2: f.times(&g).twice() }
+    }
+
+    /// The sum as a point, all four coordinates doubled.
+    #[inline(always)]
+    fn point(&self) -> Point<V> {
+        let Self { minus, plus, t, z2 } = *self;
+        Point { x: plus.sub(&minus), y: plus.add(&minus), z: z2.carry(), t: t.add(&t) }
+    }
+}
+
+/// Four words as a number.
 #[inline(always)]
-fn entry<V: Lanes>([w0, w1, w2, w3]: &[[u64; MULTIPLES]; 4], index: V) -> Fe<V> {
-    Fe::from_canonical([V::lookup(w0, index), V::lookup(w1, index), V::lookup(w2, index), V::lookup(w3, index)])
+fn number<V: Lanes>(words: &[V; 12], from: usize) -> Fe<V> {
+    Fe::from_canonical([words[from], words[from + 1], words[from + 2], words[from + 3]])
 }

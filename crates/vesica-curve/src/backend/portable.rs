@@ -119,4 +119,15 @@ impl Lanes for U64x1 {
         }
         found
     }
+    #[inline(always)]
+    fn lookups<const N: usize>(rows: &[[u64; 32]; N], index: Self) -> [Self; N] {
+        let mut found = [Self(0); N];
+        for i in 0..32 {
+            let mask = index.eq(Self(i as u64));
+            for n in 0..N {
+                found[n] = found[n].or(mask.and(Self(rows[n][i])));
+            }
+        }
+        found
+    }
 }

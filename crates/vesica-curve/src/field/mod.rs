@@ -100,6 +100,19 @@ pub(crate) trait Lanes: Copy + Send + Sync + Zeroize + 'static {
     /// The word of a table at an index below 16 of its own for each lane. All of the table is read, whatever the index.
     fn lookup(table: &[u64; 16], index: Self) -> Self;
 
+    /// The same of several rows of 32 words, for an index below 32.
+    #[inline(always)]
+    fn lookups<const N: usize>(rows: &[[u64; 32]; N], index: Self) -> [Self; N] {
+        let upper = Self::zero().lt(index.shr(4));
+        let index = index.and(Self::splat(15));
+        let mut found = [Self::zero(); N];
+        for n in 0..N {
+            let (halves, _) = rows[n].as_chunks::<16>();
+            found[n] = upper.select(Self::lookup(&halves[1], index), Self::lookup(&halves[0], index));
+        }
+        found
+    }
+
     /// Zero in every lane.
     #[inline(always)]
     fn zero() -> Self {
@@ -137,12 +150,13 @@ mod tests {
     struct Operations<'a>(&'a [u64]);
 
     impl Kernel for Operations<'_> {
-        type Out = Vec<[u64; 17]>;
+        type Out = Vec<[u64; 19]>;
         #[inline(always)]
         fn run<V: Lanes>(self) -> Self::Out {
             let words = self.0;
             let mut out = Vec::new();
             let table = std::array::from_fn(|i| !words[i]);
+            let rows = [std::array::from_fn(|i| !words[i]), std::array::from_fn(|i| words[i].wrapping_mul(3))];
             // Neighbouring lanes hold different pairs, so that a lane that leaks into another is seen.
             let pairs: Vec<(u64, u64)> = words.iter().flat_map(|&a| words.iter().map(move |&b| (a, b))).collect();
             for chunk in pairs.chunks(V::WIDTH) {
@@ -152,6 +166,7 @@ mod tests {
                 }
                 let (a, b) = (V::load(&a), V::load(&b));
                 let c = a.xor(V::splat(0x0123_4567_89ab_cdef));
+                let [first, second] = V::lookups(&rows, b.and(V::splat(31)));
                 let results = [
                     a.add(b),
                     a.sub(b),
@@ -170,8 +185,10 @@ mod tests {
                     a.choose(b, c),
                     c.madd_small(a.shr(38), b.shr(40)),
                     V::lookup(&table, b.and(V::splat(15))),
+                    first,
+                    second,
                 ];
-                let mut words = [(); 17].map(|()| vec![0; V::WIDTH]);
+                let mut words = [(); 19].map(|()| vec![0; V::WIDTH]);
                 for (row, result) in words.iter_mut().zip(results) {
                     result.store(row);
                 }
@@ -204,7 +221,7 @@ mod tests {
     fn the_portable_multiply_add_is_the_definition() {
         let mask = (1u128 << 52) - 1;
         let mut words = vec![0u64, 1, (1 << 52) - 1, 1 << 52, u64::MAX, 0xdead_beef_0bad_cafe];
-        words.extend(2..12);
+        words.extend(2..28);
         for out in backend::run_on(Backend::Portable, Operations(&words)).iter().zip(0..) {
             let (a, b) = (words[out.1 / words.len()], words[out.1 % words.len()]);
             let c = a ^ 0x0123_4567_89ab_cdef;
@@ -212,6 +229,8 @@ mod tests {
             assert_eq!(out.0[9], c.wrapping_add((product & mask) as u64));
             assert_eq!(out.0[10], c.wrapping_add((product >> 52) as u64));
             assert_eq!(out.0[16], !words[b as usize & 15]);
+            assert_eq!(out.0[17], !words[b as usize & 31]);
+            assert_eq!(out.0[18], words[b as usize & 31].wrapping_mul(3));
         }
     }
 }

@@ -18,6 +18,7 @@
 //! positive and below 2^58, and one parallel carry (of at most 15 bits, 14 into the top limb) makes them tight.
 
 use super::{Formula, Lanes};
+use zeroize::Zeroize;
 
 const LOW_43: u64 = (1 << 43) - 1;
 const LOW_41: u64 = (1 << 41) - 1;
@@ -27,7 +28,7 @@ const LOW_41: u64 = (1 << 41) - 1;
 pub(crate) const P: u128 = (1 << 127) - 1;
 
 /// An element of the field of 2^127 - 1 in every lane.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroize)]
 pub(crate) struct Fp<V>([V; 3]);
 
 /// What keeps places positive where a back end's low parts can be negative: 2^13·p, above 6·2^51 in every limb.
@@ -373,6 +374,13 @@ pub(crate) struct Fp2<V> {
     pub(crate) im: Fp<V>,
 }
 
+impl<V: Lanes> Zeroize for Fp2<V> {
+    fn zeroize(&mut self) {
+        self.re.zeroize();
+        self.im.zeroize();
+    }
+}
+
 /// The left factor of a product, prepared once for several.
 #[derive(Clone, Copy)]
 pub(crate) struct Left<V> {
@@ -428,16 +436,6 @@ impl<V: Lanes> Fp2<V> {
     #[inline(always)]
     pub(crate) fn load(words: &[u64]) -> Self {
         Self { re: Fp::load(words), im: Fp::load(&words[3 * V::WIDTH..]) }
-    }
-
-    /// The element of a table at each lane's index, below 16; limb by limb as [`Fp2::store`] writes them.
-    #[inline(always)]
-    pub(crate) fn lookup(table: &[[u64; 16]; 6], index: V) -> Self {
-        let [a, b, c, d, e, f] = table;
-        Self {
-            re: Fp([V::lookup(a, index), V::lookup(b, index), V::lookup(c, index)]),
-            im: Fp([V::lookup(d, index), V::lookup(e, index), V::lookup(f, index)]),
-        }
     }
 
     /// Writes the six vectors to the front of `words`.

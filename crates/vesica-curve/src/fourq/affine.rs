@@ -15,17 +15,29 @@
 //!
 //! Loops here have no closures: one that is not inlined is compiled without the back end's instructions ([`Lanes`]).
 
-use super::curve::{Point, images, product};
+use super::curve::{Extended, Point, images, product};
 use super::map::{J_OVER_K, ONE_OVER_K, ONE_OVER_K2};
 use super::scalar::Digits;
 use crate::field::p127::{Fp, Fp2, InverseRoot};
 use crate::field::{Formula, Lanes};
+use zeroize::Zeroize;
 
 /// A point with tight coordinates.
 #[derive(Clone, Copy)]
-struct Affine<V> {
-    x: Fp2<V>,
-    y: Fp2<V>,
+pub(super) struct Affine<V> {
+    pub(super) x: Fp2<V>,
+    pub(super) y: Fp2<V>,
+}
+
+impl<V: Lanes> Affine<V> {
+    /// The same point on the Edwards curve: (x/y, (x - 1/K)/(x + 1/K)).
+    #[inline(always)]
+    pub(super) fn edwards(self) -> Extended<V> {
+        let Self { x, y } = self;
+        let k = Fp2::splat(ONE_OVER_K);
+        let (minus, plus) = (x.sub::<2>(k), x.add(k)); // 3 u, 2 u
+        Extended { x: product(plus, x), y: product(minus, y), z: product(plus, y), ta: minus, tb: x }
+    }
 }
 
 /// A norm that is to be inverted together with others, and the product of those before it: Montgomery's trick.
@@ -61,15 +73,21 @@ fn inverse<V: Lanes>(product: Fp<V>) -> Option<Fp<V>> {
     if zeros != [0; super::MAX_LANES] {
         return None;
     }
+    Some(inverse_or_zero(product))
+}
+
+/// The inverse of a product of norms, or zero if there is a zero in it.
+#[inline(always)]
+pub(super) fn inverse_or_zero<V: Lanes>(product: Fp<V>) -> Fp<V> {
     // p - 2 = 4·(2^125 - 1) + 1.
     let [x] = V::call(InverseRoot([product]));
-    Some(x.square().square().mul(product))
+    x.square().square().mul(product)
 }
 
 /// A line through a point, which meets the curve in two more. Its slope is rise/run = rise·conj(run)/norm(run).
 #[derive(Clone, Copy)]
-struct Line<V> {
-    from: Affine<V>,
+pub(super) struct Line<V> {
+    pub(super) from: Affine<V>,
     /// x of the second point.
     x: Fp2<V>,
     slope: Fp2<V>,
@@ -78,7 +96,26 @@ struct Line<V> {
     norm: Shared<V>,
 }
 
+impl<V: Lanes> Zeroize for Line<V> {
+    fn zeroize(&mut self) {
+        let Self { from: Affine { x: from_x, y: from_y }, x, slope, rise, norm: Shared { norm, before } } = self;
+        for part in [from_x, from_y, x, slope, rise] {
+            part.zeroize();
+        }
+        norm.zeroize();
+        before.zeroize();
+    }
+}
+
 impl<V: Lanes> Line<V> {
+    /// Room for a line.
+    #[inline(always)]
+    pub(super) fn empty() -> Self {
+        let zero = Fp2::zero();
+        let norm = Shared { norm: Fp::zero(), before: Fp::zero() };
+        Self { from: Affine { x: zero, y: zero }, x: zero, slope: zero, rise: zero, norm }
+    }
+
     /// The line through a point and another with this x; `rise` is below 5 u and `run` below 4 u.
     #[inline(always)]
     fn new(from: Affine<V>, x: Fp2<V>, rise: Fp2<V>, run: Fp2<V>, product: &mut Fp<V>) -> Self {
@@ -88,7 +125,7 @@ impl<V: Lanes> Line<V> {
 
     /// The line through two points, the second with y below 2 u.
     #[inline(always)]
-    fn chord(from: Affine<V>, to: Affine<V>, product: &mut Fp<V>) -> Self {
+    pub(super) fn chord(from: Affine<V>, to: Affine<V>, product: &mut Fp<V>) -> Self {
         Self::new(from, to.x, to.y.sub::<2>(from.y), to.x.sub::<2>(from.x), product)
     }
 
@@ -108,6 +145,15 @@ impl<V: Lanes> Line<V> {
         Fp2 { re: self.rise.re.times(by), im: self.rise.im.times(by) }
     }
 
+    /// The sum of the two points.
+    #[inline(always)]
+    pub(super) fn sum(&self, inverse: &mut Fp<V>) -> Affine<V> {
+        let slope = self.slope(inverse);
+        let x = self.third(slope);
+        let y = slope.left::<2>().mul(&self.from.x.sub::<2>(x)).sub::<2>(self.from.y).carried();
+        Affine { x, y }
+    }
+
     /// x of the third point of a line with this slope, below 3 u, through `from` and a point with this x: tight.
     #[inline(always)]
     fn third(&self, slope: Fp2<V>) -> Fp2<V> {
@@ -125,10 +171,7 @@ impl<V: Lanes> Formula<V> for Sum<'_, V> {
     fn run(self) {
         let Sum(lines, mut inverse) = self;
         for line in lines.iter_mut().rev() {
-            let slope = line.slope(&mut inverse);
-            let x = line.third(slope);
-            let y = slope.left::<2>().mul(&line.from.x.sub::<2>(x)).sub::<2>(line.from.y).carried();
-            line.from = Affine { x, y };
+            line.from = line.sum(&mut inverse);
         }
     }
 }
@@ -214,7 +257,7 @@ impl<V: Lanes> Table<V> {
 
 /// The point of these words.
 #[inline(always)]
-fn unpacked<V: Lanes>([a, b, c, d, e, f, g, h]: [V; 8]) -> Affine<V> {
+pub(super) fn unpacked<V: Lanes>([a, b, c, d, e, f, g, h]: [V; 8]) -> Affine<V> {
     Affine {
         x: Fp2 { re: Fp::from_words([a, b]), im: Fp::from_words([c, d]) },
         y: Fp2 { re: Fp::from_words([e, f]), im: Fp::from_words([g, h]) },
@@ -339,16 +382,8 @@ impl<V: Lanes> Formula<V> for MultiplyBlock<'_, V> {
         }
         let mut out = Vec::with_capacity(lines.len());
         for line in lines {
-            out.push(edwards(line.from));
+            out.push(line.from.edwards().point());
         }
         Some(out)
     }
-}
-
-/// The same point on the Edwards curve: (x/y, (x - 1/K)/(x + 1/K)).
-#[inline(always)]
-fn edwards<V: Lanes>(Affine { x, y }: Affine<V>) -> Point<V> {
-    let k = Fp2::splat(ONE_OVER_K);
-    let (minus, plus) = (x.sub::<2>(k), x.add(k)); // 3 u, 2 u
-    Point { x: product(plus, x), y: product(minus, y), z: product(plus, y) }
 }

@@ -156,13 +156,6 @@ impl<V: Lanes> Extended<V> {
         }
     }
 
-    /// The sum of this and an affine point (7M, with T of this).
-    #[inline(always)]
-    pub(super) fn add_affine(&self, other: &Affine<V>) -> Self {
-        let base = self.base();
-        base.join(base.z.twice(), &other.sum, &other.difference, &other.t2d)
-    }
-
     /// The sum of two points, called.
     #[inline(always)]
     pub(super) fn add_called(&self, other: &Summand<V>) -> Self {
@@ -177,59 +170,18 @@ impl<V: Lanes> Extended<V> {
 }
 
 impl<V: Lanes> Base<V> {
-    /// The sum of two points; \[CL15\], section 5.2 (7M).
+    /// The sum of two points; \[CL15\], section 5.2 (8M).
     #[inline(always)]
     fn add(&self, other: &Summand<V>) -> Extended<V> {
         let t = self.z.left::<2>().mul(&other.z2);
-        self.join(t, &other.sum, &other.difference, &other.t2d)
-    }
-
-    /// The same, from the product of both Z, twice and below 2 u, on.
-    #[inline(always)]
-    fn join(&self, t: Fp2<V>, sum: &Fp2<V>, difference: &Fp2<V>, t2d: &Fp2<V>) -> Extended<V> {
-        let z = self.t.left::<2>().mul(t2d);
-        let x = self.sum.left::<3>().mul(sum);
-        let y = self.difference.left::<4>().mul(difference);
+        let z = self.t.left::<2>().mul(&other.t2d);
+        let x = self.sum.left::<3>().mul(&other.sum);
+        let y = self.difference.left::<4>().mul(&other.difference);
         let low = t.sub::<2>(z).left::<5>(); // 4 u
         let high = t.add(z); // 3 u
         let tb = x.sub::<2>(y); // 3 u
         let ta = x.add(y); // 2 u
         Extended { x: low.mul(&tb), y: high.left::<4>().mul(&ta), z: low.mul(&high), ta, tb }
-    }
-}
-
-/// A summand with Z = 1 as (x+y, y-x, 2dxy): tight, or the last below 2 u when its sign has been chosen.
-pub(super) struct Affine<V> {
-    sum: Fp2<V>,
-    difference: Fp2<V>,
-    t2d: Fp2<V>,
-}
-
-impl<V: Lanes> Affine<V> {
-    /// The summand of tight coordinates.
-    #[inline(always)]
-    pub(super) fn new(x: Fp2<V>, y: Fp2<V>) -> Self {
-        Self {
-            sum: x.add(y).carried(),
-            difference: y.sub::<2>(x).carried(),
-            t2d: product(product(x, y), Fp2::splat(TWICE_D)),
-        }
-    }
-
-    /// The summand with these coordinates, or where the mask is set its negative: -(x, y) = (-x, y).
-    #[inline(always)]
-    pub(super) fn signed(sum: Fp2<V>, difference: Fp2<V>, t2d: Fp2<V>, minus: V) -> Self {
-        Self {
-            sum: Fp2::select(minus, difference, sum),
-            difference: Fp2::select(minus, sum, difference),
-            t2d: Fp2::select(minus, t2d.neg::<2>(), t2d),
-        }
-    }
-
-    /// What it is made of.
-    #[inline(always)]
-    pub(super) fn coordinates(&self) -> [Fp2<V>; 3] {
-        [self.sum, self.difference, self.t2d]
     }
 }
 

@@ -809,7 +809,7 @@ fn digits_of(digit: impl Fn(usize, usize) -> u64) -> impl FnMut(&mut [u8]) {
 /// The multiplier of these digits, from the lowest.
 fn multiplier(digit: impl Fn(usize) -> u64) -> BigUint {
     let n = BigInt::from(order());
-    let r = (0..blind::WINDOWS).rev().fold(BigInt::ZERO, |r, window| r * 32 + 2 * digit(window) - 31u8);
+    let r = (0..blind::BITS / 5).rev().fold(BigInt::ZERO, |r, window| r * 32 + 2 * digit(window) - 31u8);
     (((r % &n) + &n) % &n).to_biguint().unwrap()
 }
 
@@ -940,10 +940,10 @@ fn unblind_refuses() {
     }
 }
 
-/// The statistical distance of r from uniform is b·(n - b)/(n·32^w), b = 32^w modulo n.
+/// The statistical distance of r from uniform is b·(n - b)/(n·2^w), b = 2^w modulo n.
 #[test]
 fn multipliers_are_uniform() {
-    let (n, all) = (order(), BigUint::from(1u8) << (5 * blind::WINDOWS));
+    let (n, all) = (order(), BigUint::from(1u8) << blind::BITS);
     let b = &all % &n;
     assert!((&b * (&n - &b)) << 125 < n * all);
 }

@@ -3,7 +3,7 @@
 //! What hides a point is added to it on edwards25519, the same curve in another form, because two points cannot be added by their u alone.
 
 use super::bytes::{read, right_side};
-use super::hash::{Point, ToCurve};
+use super::hash::{AT_ONCE, Point, ToCurve, first_six};
 use super::ladder::{Bits, Ladder};
 use super::{Curve25519, FILLER, Points, Scalar};
 use crate::backend::{self, Kernel};
@@ -149,12 +149,14 @@ impl Kernel for HashToEdwards<'_> {
         let expander = Expander::<V>::new(dst, inputs, 48);
         let mut blocks = vec![NEUTRAL; inputs.len().div_ceil(Block::LANES)];
         let mut places = vectors::<V>(inputs.len());
-        // Two maps at a time, so that their chains of squarings overlap; the last may have no second.
-        for start in (0..inputs.len()).step_by(2 * V::WIDTH) {
-            let [[v0, v1, v2, v3, v4, v5, ..]] = expander.expand(start);
-            let [[w0, w1, w2, w3, w4, w5, ..]] = expander.expand(start + V::WIDTH);
-            let points = V::call(ToCurve([[v0, v1, v2, v3, v4, v5], [w0, w1, w2, w3, w4, w5]]));
-            for (point, (block, part)) in points.iter().zip(places.by_ref().take(2)) {
+        // Several maps at a time, so that their chains of squarings overlap.
+        for start in (0..inputs.len()).step_by(AT_ONCE * V::WIDTH) {
+            let mut words = [[V::zero(); 6]; AT_ONCE];
+            for (i, words) in words.iter_mut().enumerate() {
+                *words = first_six(expander.expand(start + i * V::WIDTH));
+            }
+            let points = V::call(ToCurve(words));
+            for (point, (block, part)) in points.iter().zip(places.by_ref().take(AT_ONCE)) {
                 to_edwards(point).store(&mut blocks[block], part);
             }
         }
@@ -275,10 +277,14 @@ impl Kernel for Lift<'_> {
         let mut lifted = vec![NEUTRAL; points.blocks.len()];
         let mut rest = vectors::<V>(points.len);
         while let Some(first) = rest.next() {
-            let pair = [first, rest.next().unwrap_or(first)];
-            let [(b0, p0), (b1, p1)] = pair;
-            let us = [points.blocks[b0].load::<V>(p0), points.blocks[b1].load(p1)];
-            for (((block, part), u), (root, on_curve)) in pair.into_iter().zip(us).zip(V::call(Roots(us))) {
+            // The first stands in for those that are missing.
+            let mut four = [first; AT_ONCE];
+            let mut us = [points.blocks[first.0].load::<V>(first.1); AT_ONCE];
+            for (place, u) in four.iter_mut().zip(&mut us).skip(1) {
+                *place = rest.next().unwrap_or(first);
+                *u = points.blocks[place.0].load(place.1);
+            }
+            for (((block, part), u), (root, on_curve)) in four.into_iter().zip(us).zip(V::call(Roots(us))) {
                 let mut lanes = [0; Block::LANES];
                 on_curve.store(&mut lanes);
                 if let Some(lane) = lanes[..V::WIDTH].iter().position(|&mask| mask == 0) {
@@ -296,18 +302,21 @@ impl Kernel for Lift<'_> {
     }
 }
 
-/// A root of u^3 + A·u^2 + u for each u, and whether there is one. Two at once, so that their chains of squarings overlap.
-struct Roots<V>([Fe<V>; 2]);
+/// A root of u^3 + A·u^2 + u for each u, and whether there is one. Several at once, so that their chains of squarings overlap.
+struct Roots<V>([Fe<V>; AT_ONCE]);
 
 impl<V: Lanes> Formula<V> for Roots<V> {
-    type Out = [(Fe<V>, V); 2];
+    type Out = [(Fe<V>, V); AT_ONCE];
 
     #[inline(always)]
     fn run(self) -> Self::Out {
-        let squares = [right_side(&self.0[0]), right_side(&self.0[1])];
+        let mut squares = self.0;
+        for square in &mut squares {
+            *square = right_side(square);
+        }
         let powers = powers_p58(squares);
-        let mut out = [(Fe::one(), V::zero()); 2];
-        for n in 0..2 {
+        let mut out = [(Fe::one(), V::zero()); AT_ONCE];
+        for n in 0..AT_ONCE {
             // The square of x^((p + 3)/8) is x or -x, if x is a square.
             let root = powers[n].mul(&squares[n]);
             let square = root.square();

@@ -171,12 +171,10 @@ impl<V: Lanes> Formula<V> for AllSquares<'_, V> {
                     }
                 }
             }
-            for pair in subsets.as_chunks::<2>().0 {
-                for mask in are_squares(*pair) {
-                    let mut lanes = [0; Block::LANES];
-                    mask.store(&mut lanes);
-                    all &= lanes[..V::WIDTH].iter().all(|&mask| mask == u64::MAX);
-                }
+            for mask in are_squares(subsets) {
+                let mut lanes = [0; Block::LANES];
+                mask.store(&mut lanes);
+                all &= lanes[..V::WIDTH].iter().all(|&mask| mask == u64::MAX);
             }
         }
         all

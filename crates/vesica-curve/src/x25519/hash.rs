@@ -28,23 +28,26 @@ impl<const MAPS: usize> Kernel for Hash<'_, MAPS> {
             denominators.clear();
             let from = chunk * CHUNK * Block::LANES;
             let len = (inputs.len() - from).min(CHUNK * Block::LANES);
-            // Two maps at a time, so that their chains of squarings overlap: both of a vector, or those of two.
+            // Four maps at a time, so that their chains of squarings overlap: those of four vectors, or of two. Past the last vector
+            // there may be some that nobody asked for.
             let mut places = vectors::<V>(len);
-            for start in (from..from + len).step_by(2 / MAPS * V::WIDTH) {
-                let sums = if MAPS == 2 {
-                    let [[w0, w1, w2, w3, w4, w5, w6, w7], [w8, w9, w10, w11, ..]] = expander.expand(start);
-                    let [p, q] = V::call(ToCurve([[w0, w1, w2, w3, w4, w5], [w6, w7, w8, w9, w10, w11]]));
-                    [add(&p, &q), (p.x, p.z)]
-                } else {
-                    let [[v0, v1, v2, v3, v4, v5, ..]] = expander.expand(start);
-                    let [[w0, w1, w2, w3, w4, w5, ..]] = expander.expand(start + V::WIDTH);
-                    let [p, q] = V::call(ToCurve([[v0, v1, v2, v3, v4, v5], [w0, w1, w2, w3, w4, w5]]));
-                    [(p.x, p.z), (q.x, q.z)]
-                };
-                // The last vector may have no second.
-                for ((x, z), (block, part)) in sums.iter().zip(places.by_ref().take(2 / MAPS)) {
-                    blocks[block].store(part, x);
-                    denominators.push(*z);
+            for start in (from..from + len).step_by(AT_ONCE / MAPS * V::WIDTH) {
+                let mut words = [[V::zero(); 6]; AT_ONCE];
+                for i in 0..AT_ONCE / MAPS {
+                    if MAPS == 2 {
+                        let [[w0, w1, w2, w3, w4, w5, w6, w7], [w8, w9, w10, w11, ..]] =
+                            expander.expand(start + i * V::WIDTH);
+                        words[2 * i] = [w0, w1, w2, w3, w4, w5];
+                        words[2 * i + 1] = [w6, w7, w8, w9, w10, w11];
+                    } else {
+                        words[i] = first_six(expander.expand(start + i * V::WIDTH));
+                    }
+                }
+                let maps = V::call(ToCurve(words));
+                for (p, (block, part)) in maps.chunks_exact(MAPS).zip(places.by_ref().take(AT_ONCE / MAPS)) {
+                    let (x, z) = if MAPS == 2 { add(&p[0], &p[1]) } else { (p[0].x, p[0].z) };
+                    blocks[block].store(part, &x);
+                    denominators.push(z);
                 }
             }
             divide(blocks, &mut denominators);
@@ -53,17 +56,26 @@ impl<const MAPS: usize> Kernel for Hash<'_, MAPS> {
     }
 }
 
+/// How many maps are taken at a time.
+pub(super) const AT_ONCE: usize = 4;
+
+/// The words of 48 bytes.
+#[inline(always)]
+pub(super) fn first_six<V: Lanes>([[w0, w1, w2, w3, w4, w5, ..]]: [[V; 8]; 1]) -> [V; 6] {
+    [w0, w1, w2, w3, w4, w5]
+}
+
 /// From uniform words to points: each six words, in big-endian order, are a number of 384 bits, that is reduced modulo p
 /// (`hash_to_field` of RFC 9380, section 5.2) and mapped to the curve.
-pub(super) struct ToCurve<V>(pub(super) [[V; 6]; 2]);
+pub(super) struct ToCurve<V>(pub(super) [[V; 6]; AT_ONCE]);
 
 impl<V: Lanes> Formula<V> for ToCurve<V> {
-    type Out = [Point<V>; 2];
+    type Out = [Point<V>; AT_ONCE];
 
     #[inline(always)]
-    fn run(self) -> [Point<V>; 2] {
-        let [first, second] = self.0;
-        elligator2([from_384_bits(first), from_384_bits(second)])
+    fn run(self) -> [Point<V>; AT_ONCE] {
+        let [a, b, c, d] = self.0;
+        elligator2([from_384_bits(a), from_384_bits(b), from_384_bits(c), from_384_bits(d)])
     }
 }
 

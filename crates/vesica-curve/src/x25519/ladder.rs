@@ -65,13 +65,18 @@ impl<V: Lanes> Formula<V> for Ladder<'_, V> {
             let sum = Fe::select(swap, &c, &a);
             let difference = Fe::select(swap, &d, &b);
 
-            let da = d.times(&a);
-            let cb = c.times_raw(&b);
-            let x = da.plus(cb).carry().squared();
-            let z = da.minus(cb).carry().squared_raw().carry().times_raw(&u);
+            // Product by product of what can be computed at the same time: the CPU looks ahead by half a step, and each product waits
+            // for several before it.
+            let (da, cb) = (d.times(&a), c.times_raw(&b));
+            let (aa, bb) = (sum.squared(), difference.squared_raw());
+            let (more, less) = (da.plus(cb).carry(), da.minus(cb).carry());
+            let e = aa.minus(bb).carry();
+            let (x, z) = (more.squared(), less.squared_raw().carry());
+            let (f, aa, bb) = (aa.plus_small(&e, A24).carry(), aa.carry(), bb.carry());
+            let z = z.times_raw(&u);
+            let (double_x, double_z) = (aa.times(&bb), e.times_raw(&f));
             (c, d) = (x.plus(z).carry(), x.minus(z).carry());
-
-            (a, b) = double(&sum, &difference);
+            (a, b) = (double_x.plus(double_z).carry(), double_x.minus(double_z).carry());
         }
         let swap = V::mask_of(swapped);
         let next = [Fe::select(swap, &a, &c), Fe::select(swap, &b, &d)];

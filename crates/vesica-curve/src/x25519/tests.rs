@@ -160,7 +160,7 @@ impl<const MAPS: usize> Kernel for Map<'_, MAPS> {
     fn run<V: Lanes>(self) -> Points {
         let word = |i: usize| V::splat(u64::from_be_bytes(self.0[8 * i..8 * i + 8].try_into().unwrap()));
         let words = std::array::from_fn(|map| std::array::from_fn(|i| word((6 * map + i) % (6 * MAPS))));
-        let [p, q] = V::call(ToCurve::<V>(words));
+        let [p, q, ..] = V::call(ToCurve::<V>(words));
         let (x, z) = if MAPS == 2 { add(&p, &q) } else { (q.x, q.z) };
         let mut points = points(&[[0; 32]]);
         points.blocks[0].store(0, &x);

@@ -373,7 +373,17 @@ impl<V: Lanes> Wide<V> {
         Self(out)
     }
 
-    /// `self - other`, for `self` one product.
+    /// Twice one product, with the bias twice.
+    #[inline(always)]
+    pub(crate) fn twice(self) -> Self {
+        let mut out = self.0;
+        for k in 0..5 {
+            out[k] = double(out[k]);
+        }
+        Self(out)
+    }
+
+    /// `self - other`, for `self` one product, or twice one.
     #[inline(always)]
     pub(crate) fn minus(self, other: Raw<V>) -> Self {
         let mut out = self.0;

@@ -6,6 +6,8 @@ import contextlib
 import gc
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -633,3 +635,20 @@ def first_stands(there: storage.Storage) -> None:
     assert there.names("run/found") == ["unit-10"]
     there.remove("run")
     assert there.names("run/found") == []
+
+
+def test_no_worker_imports_pandas(place: Path) -> None:
+    """It takes a worker a second, and there are many."""
+    code = """if True:
+        import sys, numpy, pyarrow as pa, pyarrow.parquet as pq
+        from pathlib import Path
+        from vesica._cluster import lanes, rows
+        numbers = rows.of_numbers(numpy.arange(9, dtype=numpy.uint64))
+        pq.write_table(pa.Table.from_arrays([numbers], ["n"]), "t.parquet", row_group_size=4)
+        found = rows.imported(pa.Table.from_arrays([numbers] * 3, ["row", "pair", "times"]))
+        rows.take_rows("t.parquet", [4, 4, 1], found, None, True, Path("out.parquet"))
+        cut = rows.CutIds("n", 2)(found.rename_columns(["n", "pair", "times"]))[1]
+        rows.Repeats()(0, rows.pieces(rows.of_pieces(cut)))
+        rows.numbers_of(found.take(rows.of_numbers(numpy.array([2, 1])))["row"])
+        assert not {"pandas", "pyarrow.dataset"} & set(sys.modules), sorted(sys.modules)"""
+    subprocess.run([sys.executable, "-c", code], cwd=place, check=True)

@@ -173,6 +173,14 @@ class Work:
         return "/".join([self.run, *parts])
 
 
+# Some calls of pyarrow's that are natural here import pandas, in each worker anew, for a second: `pa.table`, `pa.array` and `to_numpy`.
+
+
+def imported(table: _core.Table) -> pa.Table:
+    """A table of the native half."""
+    return pa.RecordBatchReader.from_stream(table).read_all()
+
+
 def pieces(table: pa.Table, column: str = "piece") -> list[pa.Buffer]:
     """The pieces that a column of a table holds, where they stand: a scalar of Arrow's would be a copy."""
     found: list[pa.Buffer] = []
@@ -183,6 +191,19 @@ def pieces(table: pa.Table, column: str = "piece") -> list[pa.Buffer]:
     return found
 
 
+def numbers_of(column: pa.ChunkedArray) -> numpy.ndarray:
+    """A column of 64-bit integers without nulls, as numpy has them."""
+    chunks = [numpy.frombuffer(chunk.buffers()[1], numpy.int64)[chunk.offset : chunk.offset + len(chunk)] for chunk in column.chunks if len(chunk)]
+    whole = chunks[0] if len(chunks) == 1 else numpy.concatenate(chunks) if chunks else numpy.empty(0, numpy.int64)
+    return whole.view(numpy.uint64) if pa.types.is_unsigned_integer(column.type) else whole
+
+
+def of_numbers(values: numpy.ndarray) -> pa.Array:
+    """The way back."""
+    kind = pa.uint64() if values.dtype == numpy.uint64 else pa.int64()
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(numpy.ascontiguousarray(values))])
+
+
 def of_pieces(buffers: Iterable[Any]) -> pa.Table:
     """Pieces as a table, where they stand: a chunk for each."""
 
@@ -191,7 +212,7 @@ def of_pieces(buffers: Iterable[Any]) -> pa.Table:
         offsets = pa.py_buffer(numpy.array([0, data.size], numpy.int64))
         return pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, data])
 
-    return pa.table({"piece": pa.chunked_array([chunk(buffer) for buffer in buffers], pa.large_binary())})
+    return pa.Table.from_arrays([pa.chunked_array([chunk(buffer) for buffer in buffers], pa.large_binary())], ["piece"])
 
 
 def parts(rows: int, record: int, width: int, most: int) -> int:
@@ -236,7 +257,7 @@ class CutFiles:
         with _opened(stretch.path) as file:
             table = file.read_row_groups(stretch.groups, columns=self.keys)
         cut, rows, given = self.work.start().cut(table, stretch.first, self.parts)
-        return (rows, given), pieces(pa.table(cut))
+        return (rows, given), pieces(imported(cut))
 
 
 @dataclass(frozen=True)
@@ -250,9 +271,9 @@ class CutTable:
 
     def __call__(self, table: pa.Table) -> tuple[tuple[int, int], list[pa.Buffer]]:
         # An id below zero passes as the number that has its bits.
-        numbers = pa.table({"id": table[self.id].cast(pa.int64(), safe=False).cast(pa.uint64(), safe=False)})
+        numbers = pa.Table.from_arrays([table[self.id].cast(pa.int64(), safe=False).cast(pa.uint64(), safe=False)], ["id"])
         cut, rows, given = self.work.start().cut(table.select(list(dict.fromkeys(self.keys))), 0, self.parts, numbers)
-        return (rows, given), pieces(pa.table(cut))
+        return (rows, given), pieces(imported(cut))
 
 
 #: A packed unit: its number, its file, where its keys begin there and how long they are, the same of its rows, distinct keys, rows with a key.
@@ -268,7 +289,7 @@ class Pack:
     parts: int
 
     def __call__(self, part: int, cut: Iterable[Any]) -> list[Place]:
-        packed = pa.table(self.work.start().pack(part, self.parts, of_pieces(cut)))
+        packed = imported(self.work.start().pack(part, self.parts, of_pieces(cut)))
         if not packed.num_rows:
             return []
         # A task that is started twice writes two files, and one of them is told of.
@@ -375,7 +396,7 @@ class Find:
         work, terms = self.work, self.work.opened()
         there, packed = work.there(), indexed(work)
         return pa.concat_tables(
-            pa.table(terms.rows(unit, there.get(work.name("found", f"unit-{unit}"))[:-END], packed.rows(work, unit))) for unit in units
+            imported(terms.rows(unit, there.get(work.name("found", f"unit-{unit}"))[:-END], packed.rows(work, unit))) for unit in units
         )
 
 
@@ -389,10 +410,10 @@ class CutFound:
     def __call__(self, units: list[int]) -> tuple[int, list[bytes]]:
         # Which rows matched is the result, and a pair says what unit its row is in: both are sealed again before anything carries them.
         found, terms = Find(self.work)(units), self.work.opened()
-        of = ((found["row"].to_numpy() >> numpy.uint64(ROW_BITS)) % numpy.uint64(self.parts)).astype(numpy.int64)
+        of = ((numbers_of(found["row"]) >> numpy.uint64(ROW_BITS)) % numpy.uint64(self.parts)).astype(numpy.int64)
         order = numpy.argsort(of, kind="stable")
         ends = numpy.searchsorted(of[order], numpy.arange(self.parts + 1))
-        found = found.take(pa.array(order))
+        found = found.take(of_numbers(order))
         return found.num_rows, [terms.seal_rows(found.slice(low, high - low)) for low, high in zip(ends, ends[1:])]
 
 
@@ -410,8 +431,9 @@ class Take:
 
     def __call__(self, part: int, pieces: Iterable[Any]) -> int:
         terms = self.work.opened()
-        rows = pa.concat_tables(pa.table(terms.open_rows(bytes(piece))) for piece in pieces).sort_by("row")
-        numbers = (rows["row"].to_numpy() >> numpy.uint64(ROW_BITS)).astype(numpy.int64)
+        rows = pa.concat_tables(imported(terms.open_rows(bytes(piece))) for piece in pieces)
+        rows = rows.take(of_numbers(numpy.argsort(numbers_of(rows["row"]), kind="stable")))
+        numbers = (numbers_of(rows["row"]) >> numpy.uint64(ROW_BITS)).astype(numpy.int64)
         files, firsts = numpy.unique(numbers, return_index=True)
         for number, first, end in zip(files.tolist(), firsts, [*firsts[1:], len(numbers)]):
             if number % self.parts != part or number >= len(self.paths):
@@ -435,14 +457,14 @@ class Ids:
 
     def none(self) -> pa.Table:
         """What comes of no unit."""
-        return self._of(pa.table({name: pa.array([], pa.uint64()) for name in ("row", "pair", "times")}))
+        return self._of(pa.schema([(name, pa.uint64()) for name in ("row", "pair", "times")]).empty_table())
 
     def _of(self, found: pa.Table) -> pa.Table:
         # An id below zero has passed through the lanes as the number that has its bits.
         columns = {self.id: found["row"].cast(pa.int64(), safe=False).cast(self.type, safe=False)}
         if self.with_pair:
             columns["pair"] = found["pair"]
-        return pa.table(columns)
+        return pa.Table.from_arrays(list(columns.values()), list(columns))
 
 
 @dataclass(frozen=True)
@@ -456,7 +478,7 @@ class CutIds:
         numbers = table[self.id].cast(pa.int64(), safe=False)
         if numbers.null_count:
             raise InputError(f"column {self.id!r}: has a null; every row needs a number of its own")
-        numbers = numpy.sort(numbers.to_numpy())
+        numbers = numpy.sort(numbers_of(numbers))
         # Stretches of ids may be in one block, or every other one: any bits of them may be even.
         mixed = (numbers.view(numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15)) >> numpy.uint64(32)
         of = mixed % numpy.uint64(self.parts)
@@ -487,10 +509,10 @@ def distinct(on: engine.Engine, blocks: Any, rows: int, id: str) -> None:
 def take_rows(path: str, groups: list[int], found: pa.Table, columns: list[str] | None, with_pair: bool, out: Path) -> None:
     """Writes the found rows, which are sorted, of the file `path` to `out`, each as often as it stands in the join. Only the row groups that
     hold one are read."""
-    places = found["row"].to_numpy() & numpy.uint64((1 << ROW_BITS) - 1)
-    pairs = found["pair"].to_numpy()
+    places = numbers_of(found["row"]) & numpy.uint64((1 << ROW_BITS) - 1)
+    pairs = numbers_of(found["pair"])
     # The place in the output behind the last copy of each found row.
-    behind = numpy.cumsum(found["times"].to_numpy().astype(numpy.int64))
+    behind = numpy.cumsum(numbers_of(found["times"]).astype(numpy.int64))
     starts = numpy.cumsum([0, *groups]).astype(numpy.uint64)
     ends = numpy.searchsorted(places, starts)
     beside = out.with_name(f".{out.name}.{secrets.token_hex(8)}")
@@ -507,9 +529,9 @@ def take_rows(path: str, groups: list[int], found: pa.Table, columns: list[str] 
             for at in range(int(behind[low - 1]) if low else 0, last, SLICE):
                 # Which found row each of the next rows of the output is a copy of.
                 of = numpy.searchsorted(behind, numpy.arange(at, min(at + SLICE, last)), side="right")
-                rows = table.take(pa.array(places[of] - starts[group]))
+                rows = table.take(of_numbers(places[of] - starts[group]))
                 if with_pair:
-                    rows = rows.append_column("pair", pa.array(pairs[of], pa.uint64()))
+                    rows = rows.append_column("pair", of_numbers(pairs[of]))
                 writer = writer or stack.enter_context(pq.ParquetWriter(beside, rows.schema))
                 writer.write_table(rows)
     with open(beside, "rb") as written:

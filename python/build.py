@@ -29,8 +29,8 @@ WHEELS = ROOT / "target" / "wheels"
 TOOLS = ["maturin>=1.9,<2"]
 TESTS = ["pytest>=8", "pyarrow>=15", "pandas>=2.2", "polars>=1.3", "duckdb>=1.1"]
 TESTS += ["obstore>=0.6", "fsspec", "deltalake>=1", "pyiceberg[sql-sqlite,pyarrow]>=0.9", "moto[server]"]
-# An extra, and large: only the test of clusters has it.
-RAY = ["pytest>=8", "ray[data]>=2.60,<3", "pyarrow>=15"]
+# Extras, and large: only the tests of clusters have them. Those of Spark are skipped where there is no Java.
+CLUSTERS = ["pytest>=8", "ray[data]>=2.60,<3", "pyspark>=3.5,<5", "pyarrow>=15", "pandas>=2.2"]
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ def main() -> None:
     if args.test and args.target:
         parser.error("--test runs the wheel, so it takes no --target")
     if args.prepare:
-        for name, packages in {"tools": TOOLS, "tests": TESTS, "ray": RAY}.items():
+        for name, packages in {"tools": TOOLS, "tests": TESTS, "clusters": CLUSTERS}.items():
             environment(name, packages)
         return
     wheel = build(release=args.release or not args.test, offline=args.offline, target=args.target)
@@ -80,9 +80,9 @@ def test(wheel: Path, offline: bool) -> None:
     # Away from the sources, so that the package of the wheel is the one that is imported.
     suite = ["-p", "no:cacheprovider", "-c", HERE / "pyproject.toml"]
     call([tests / "pytest", *suite, HERE / "tests"], cwd=WORK)
-    ray = environment("ray", [] if offline else RAY)
-    call([ray / "python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", wheel])
-    call([ray / "pytest", *suite, HERE / "tests" / "test_ray.py"], cwd=WORK)
+    clusters = environment("clusters", [] if offline else CLUSTERS)
+    call([clusters / "python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", wheel])
+    call([clusters / "pytest", *suite, *(HERE / "tests" / f"test_{name}.py" for name in ("ray", "spark"))], cwd=WORK)
 
 
 def environment(name: str, packages: list[str], clear: bool = False) -> Path:

@@ -17,7 +17,8 @@ PACKAGE = Path(__file__).resolve().parent / "vesica"
 #: The modules that programs import, and where the names stand that each of them shows.
 MODULES = {
     "vesica": ["_jobs.py", "_services.py", "_table.py", "_report.py", "_errors.py"],
-    "vesica.ray": ["ray/_drive.py"],
+    "vesica.ray": ["ray/_run.py"],
+    "vesica.spark": ["spark/_run.py"],
     "vesica.sources": ["sources/__init__.py"],
 }
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import socket
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -61,3 +63,33 @@ def both(port: int, a: Any, b: Any, **options: Any) -> tuple[vesica.Report, vesi
     if isinstance(other[0], BaseException):
         raise other[0]
     return first, other[0]
+
+
+def plain(sides: Any, name: str) -> tuple[threading.Thread, list[Any]]:
+    """A plain run of a side, in this process."""
+    done: list[Any] = []
+
+    def run() -> None:
+        try:
+            done.append(vesica.run(sides.jobs[name], input=sides.tables[name]))
+        except BaseException as error:
+            done.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, done
+
+
+def start_of(port: int, **shared: Any) -> Any:
+    """The start of a run of alice's cluster, in this process. Bob's run ends when it has met her."""
+    import pyarrow
+
+    alice, bob = jobs(port, **shared)
+    alice["mine"] |= {"lanes": 1, "input": {"path": "a.parquet", "keys": ["id"]}, "output": {"path": "b.parquet"}}
+    meeting = vesica._core.Meeting(json.dumps(alice), True, bytes(32))
+    thread, done = plain(SimpleNamespace(jobs={"bob": bob}, tables={"bob": pyarrow.table({"id": ["a"]})}), "bob")
+    start = meeting.meet([], 0)
+    meeting.abort("input")
+    thread.join()
+    assert isinstance(done[0], vesica.PeerError)
+    return start

@@ -57,15 +57,15 @@ def kept(marks: dict[str, bytes]) -> dict[str, int]:
 
 
 secrets: list[bytes] = []
-keep = vesica.ray._drive._keeper.keep
-vesica.ray._drive._keeper.keep = lambda start: (secrets.append(bytes_of(start.secret)), keep(start))[1]
+keep = vesica.ray._keeper.keep
+vesica.ray._keeper.keep = lambda start: (secrets.append(bytes_of(start.secret)), keep(start))[1]
 # What is found, if looking for it works at all.
 mark = os.urandom(32)
 held = ray.put(os.urandom(200_000) + mark)
 
 if "dies" in call:
     # The driver is killed when the other side is gone, and before it has written anything.
-    vesica.ray._drive._Run._write = lambda *args: os._exit(9)
+    vesica._cluster.drive.Run._write = lambda *args: os._exit(9)
 
 options = {"storage": call["storage"], "workers": call["workers"], **call.get("options", {})}
 if "ids" in call:
@@ -81,7 +81,7 @@ stands = kept({"mark": mark, "secret": secrets[0], "key": call["key"].encode()})
 peer = report.chosen.peers[0]
 begun = peer.answered // peer.unit_capacity
 told = {"matched": report.outcome.matched, "rows": matched, "phases": phases, "stands": stands, "begun": begun}
-told |= {"units": report.chosen.units, "version": peer.version, "page": "<svg" in report.html()}
+told |= {"units": report.chosen.units, "lanes": report.chosen.lanes, "version": peer.version, "page": "<svg" in report.html()}
 told["place"] = str(Path(call["storage"]).parent) in report.to_json()
 print(json.dumps(told), flush=True)
 ray.shutdown()

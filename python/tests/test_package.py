@@ -21,8 +21,9 @@ MODULES = [m.name for m in pkgutil.walk_packages(vesica.__path__, "vesica.") if 
 
 @pytest.mark.parametrize("name", ["vesica", *MODULES])
 def test_the_docstrings_examples(name: str) -> None:
-    if name.startswith("vesica.ray"):
-        pytest.importorskip("ray")
+    for extra, needed in (("vesica.ray", "ray"), ("vesica.spark", "pyspark")):
+        if name.startswith(extra):
+            pytest.importorskip(needed)
     module = importlib.import_module(name)
     failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert failed == 0

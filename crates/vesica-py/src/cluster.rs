@@ -5,12 +5,16 @@ use crate::failure::Failure;
 use crate::table::{NAME, Table};
 use crate::work::{Tell, Told, piece, wait, work};
 use crate::{backend, document};
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, UInt32Array, UInt64Array};
 use arrow_select::concat::concat_batches;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use vesica::{Control, Fault, RunId};
+use vesica_job::cluster::Cut;
 use vesica_job::{JobError, cluster};
 
 /// What goes wrong with a lane. A link that broke, or that the other side stopped, is the network's fault: the lane comes again. If the other
@@ -105,31 +109,70 @@ impl Start {
         self.0.lanes()
     }
 
-    /// The rows of `table` that have a key, as `unit`, `digest` and `row`. The first row has the number `first`.
-    fn cut(&self, py: Python<'_>, table: Bound<'_, PyAny>, first: u64) -> PyResult<Table> {
+    /// Cuts the rows of `table`, the first of which has the number `first`, into so many parts; with `numbers`, a table of one column of
+    /// UInt64, each row has the number that stands there. Gives the sealed pieces as a table with the column `piece`, a row for each part,
+    /// how many rows were read, and how many of them have a key.
+    #[pyo3(signature = (table, first, parts, numbers=None))]
+    fn cut(
+        &self,
+        py: Python<'_>,
+        table: Bound<'_, PyAny>,
+        first: u64,
+        parts: u32,
+        numbers: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<(Table, u64, u64)> {
         let reader = backend::import(&table)?;
+        let numbers = numbers.map(|numbers| backend::import(&numbers)).transpose()?;
         work(py, None, None, move |ctl| {
             let (schema, batches) = Table::batches(NAME, reader, ctl)?;
-            Ok(Table::one(self.0.cut(schema, batches, first)?.keys))
+            let numbers = numbers.map(|numbers| {
+                let (schema, batches) = Table::batches("the numbers of rows", numbers, ctl)?;
+                concat_batches(&schema, &batches).map_err(|error| Failure::bug(error.to_string()))
+            });
+            let numbers = numbers.transpose()?;
+            let column = numbers.as_ref().map(|numbers| {
+                let column = numbers.columns().first().and_then(|column| column.as_primitive_opt::<UInt64Type>());
+                column
+                    .filter(|column| column.null_count() == 0)
+                    .ok_or_else(|| Failure::bug("numbers of rows are UInt64"))
+            });
+            let numbers = column.transpose()?.map(|column| &column.values()[..]);
+            let Cut { pieces, rows, given } = self.0.cut(schema, batches, (first, numbers), parts)?;
+            let pieces = LargeBinaryArray::from_iter_values(pieces);
+            Ok((Table::one(table_of([("piece", Arc::new(pieces) as ArrayRef)])), rows, given))
         })
     }
 
-    /// Packs one unit, which `cut` called `hidden`: the unit's number, its distinct keys, these sealed, and the numbers of its rows
-    /// sealed.
-    fn pack<'py>(
-        &self,
-        py: Python<'py>,
-        hidden: i32,
-        rows: Bound<'py, PyAny>,
-    ) -> PyResult<(u32, u64, Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-        let reader = backend::import(&rows)?;
-        let packed = work(py, None, None, move |ctl| {
-            let (schema, batches) = Table::batches("the rows of a unit", reader, ctl)?;
-            let rows = concat_batches(&schema, &batches).map_err(|error| Failure::bug(error.to_string()))?;
-            Ok(self.0.pack(hidden, &rows)?)
-        })?;
-        Ok((packed.unit, packed.keys, PyBytes::new(py, &packed.blob), PyBytes::new(py, &packed.rows)))
+    /// Packs the units of a part that have any row. `pieces` is a table with one column, of what each `cut` gave for this part. Gives a row for
+    /// each unit: its number, its distinct keys, its rows, the keys sealed and the numbers of its rows sealed.
+    fn pack(&self, py: Python<'_>, part: u32, parts: u32, pieces: Bound<'_, PyAny>) -> PyResult<Table> {
+        let reader = backend::import(&pieces)?;
+        work(py, None, None, move |ctl| {
+            let (_, batches) = Table::batches("pieces of cut rows", reader, ctl)?;
+            let columns = batches.iter().map(|batch| {
+                let column = batch.columns().first().and_then(|column| column.as_binary_opt::<i64>());
+                column.ok_or_else(|| Failure::bug("pieces of cut rows are LargeBinary"))
+            });
+            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            let pieces: Vec<&[u8]> = columns.iter().flat_map(|column| column.iter().flatten()).collect();
+            // One after the other, so that no unit is in memory twice when the last one is turned into a table.
+            let units = self.0.pack(part, parts, &pieces)?.into_iter().map(|packed| {
+                table_of([
+                    ("unit", Arc::new(UInt32Array::from(vec![packed.unit])) as ArrayRef),
+                    ("keys", Arc::new(UInt64Array::from(vec![packed.keys]))),
+                    ("given", Arc::new(UInt64Array::from(vec![packed.given]))),
+                    ("blob", Arc::new(LargeBinaryArray::from_iter_values([packed.blob]))),
+                    ("rows", Arc::new(LargeBinaryArray::from_iter_values([packed.rows]))),
+                ])
+            });
+            Ok(Table::many(units.collect()))
+        })
     }
+}
+
+/// A table of one batch with these columns, which have one length.
+fn table_of<const N: usize>(columns: [(&str, ArrayRef); N]) -> RecordBatch {
+    RecordBatch::try_from_iter(columns).expect("the columns have one length")
 }
 
 /// What lanes need to know.
@@ -158,6 +201,12 @@ impl Terms {
     #[getter]
     fn lanes(&self) -> u32 {
         self.0.lanes()
+    }
+
+    /// Bytes of what is kept of a unit that `unit` needs: those at its beginning.
+    #[getter]
+    fn head(&self) -> usize {
+        cluster::HEAD
     }
 
     /// Lanes at once.

@@ -3,7 +3,7 @@
 use crate::backend;
 use crate::failure::Failure;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::cell::RefCell;
@@ -67,6 +67,12 @@ impl Table {
         let schema = reader.schema();
         let batches = reader.map(|batch| ready(name, batch, ctl));
         Ok((schema, batches.collect::<Result<_, _>>()?))
+    }
+
+    /// A table of these batches, which have one schema; without any it has no columns.
+    pub fn many(batches: Vec<RecordBatch>) -> Self {
+        let schema = batches.first().map_or_else(|| SchemaRef::new(Schema::empty()), RecordBatch::schema);
+        Self { schema, batches }
     }
 
     /// A table of one batch.

@@ -1,7 +1,7 @@
 """Tables that one machine cannot hold, on a cluster of Ray: `pip install 'vesica[ray]'`.
 
-Each organisation has its own cluster, its own data and its own workers. The organisations meet through Vesica's links. Ray Data reads
-the table, shuffles its cut keys once by unit, and writes the rows that matched; lanes match the units in between.
+Each organisation has its own cluster, its own data and its own workers. The organisations meet through Vesica's links. Tasks cut the table and
+pack its units, lanes match these, and tasks write the rows that matched.
 
 `vesica.ray.run(job, paths, storage=…)` matches Parquet files, and `vesica.ray.match(dataset, keys=…, id=…, job=…, storage=…)` a
 Dataset.
@@ -9,10 +9,9 @@ Dataset.
 
 try:
     import ray as _ray  # noqa: F401
-    import ray.data as _data  # noqa: F401
 except ImportError as error:
     raise ImportError(f"vesica.ray needs Ray: pip install 'vesica[ray]' ({error})") from error
 
-from ._drive import Matched, match, run
+from ._run import Matched, match, run
 
 __all__ = ["Matched", "match", "run"]

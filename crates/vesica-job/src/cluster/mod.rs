@@ -1,14 +1,14 @@
 //! A run of a cluster: the calls that its machines make, each of which holds no more than a part of the table.
 //!
-//! One process, the *driver*, holds the [`Meeting`] with the other party. Workers read the table and [`Start::cut`] its keys into units;
-//! whoever shuffles brings the keys of a unit together, and a worker makes one blob of them ([`Start::pack`]). Then workers match
+//! One process, the *driver*, holds the [`Meeting`] with the other party. Workers read the table and [`Start::cut`] its keys into parts;
+//! whoever shuffles brings the pieces of a part together, and a worker makes its units of them ([`Start::pack`]). Then workers match
 //! units over lanes ([`Lane`], and [`Door`] where this side listens). What they find goes to files, and when the driver has settled
 //! that it may be learned, [`Terms::rows`] opens it. See `docs/src/design/18-lanes.md`.
 //!
 //! The other party may be a cluster of another size, or one machine: it sees the same messages.
 //!
-//! What lies on disks and in object stores between these calls says nothing to who reads it without the cluster's [`Secret`]: digests go
-//! through a permutation under it, so do the numbers of units, and everything else is sealed whole.
+//! What lies on disks and in object stores between these calls says nothing to who reads it without the cluster's [`Secret`]: everything is sealed whole,
+//! and numbers of units go through a permutation under it before a part's number follows from them.
 
 mod found;
 mod lane;
@@ -21,7 +21,7 @@ pub use lane::{Door, Lane, Matched, Missing};
 pub use meeting::{Meeting, Unit};
 pub use reading::{Cut, Packed, Start};
 pub use secret::{Recipient, Secret};
-pub use terms::Terms;
+pub use terms::{HEAD, Terms};
 
 pub use crate::lanes::is_a_break;
 pub use crate::meet::breaks::Breaks;

@@ -1,22 +1,23 @@
-//! Reading: keys are cut into units, and a unit is packed.
+//! Reading: keys are cut into parts, and the units of a part are packed.
+//!
+//! A *part* is a stretch of units whose rows one task brings together. Who cuts seals the records of each part whole, and who packs opens what all
+//! have cut of it: so whoever carries these pieces needs no key, sorts nothing, and learns from them how long they are and no more.
 //!
 //! A packed unit is two blobs. One has a record of one size for each distinct key, and is all that a lane reads to match the unit: so a
 //! unit's clock is a function of its number of keys, as in a run on one machine, and names no key that very many rows have. The other has the
 //! numbers of the rows, and is read when the run is over between the parties. A hash of these stands before the keys and, from there, before what
 //! the unit found: so nobody counts off rows by numbers that another packing had.
 
-use crate::cluster::secret::{PACKED, ROWS, START, Secret, Veil, damaged};
+use crate::cluster::secret::{CUT, PACKED, ROWS, START, Secret, Veil, damaged};
 use crate::error::JobError;
 use crate::input::keys::salted_digests;
 use crate::meet::agree;
+use crate::seal::key::TAG;
 use crate::units::cut::unit_of;
-use arrow_array::builder::{FixedSizeBinaryBuilder, Int32Builder, UInt64Builder};
-use arrow_array::cast::AsArray;
-use arrow_array::types::UInt64Type;
-use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use vesica_block::sort;
 use vesica_spec::{Duplicates, Plan, Spec};
 use vesica_table::{Memory, Table};
 use vesica_types::Digest;
@@ -50,12 +51,12 @@ struct Words {
 /// Keys that were cut.
 #[derive(Debug)]
 pub struct Cut {
-    /// A row for each that has a key: `unit` (Int32, hidden), `digest` (FixedSizeBinary(16), veiled), `row` (UInt64).
-    pub keys: RecordBatch,
+    /// For each part its records, sealed, for [`Start::pack`].
+    pub pieces: Vec<Vec<u8>>,
     /// Rows that were read.
     pub rows: u64,
-    /// Those without a key.
-    pub empty: u64,
+    /// Those that have a key.
+    pub given: u64,
 }
 
 /// A unit, ready for a lane.
@@ -65,11 +66,19 @@ pub struct Packed {
     pub unit: u32,
     /// Distinct keys.
     pub keys: u64,
+    /// Rows that have a key of it, whether they take part or not.
+    pub given: u64,
     /// The keys, sealed, for [`Lane::match_unit`](crate::cluster::Lane::match_unit). Its length follows from how many there are.
     pub blob: Vec<u8>,
     /// The numbers of the rows that have one of them and take part, sealed, for [`Terms::rows`](crate::cluster::Terms::rows).
     pub rows: Vec<u8>,
 }
+
+/// A row as it is sorted: the digest of its key, and its number with the highest byte first.
+const RECORD: usize = 16 + 8;
+
+/// A row as it is cut: the hidden number of its unit, lowest byte first, and its record.
+const WITH_UNIT: usize = 4 + RECORD;
 
 /// A key as it is packed: its digest, and how many rows it has.
 const KEY: usize = 16 + 8;
@@ -148,86 +157,153 @@ impl Start {
         self.lanes
     }
 
-    /// Cuts the keys of `batches`, whose rows have the numbers from `first` on. The batches hold the key columns of the job, and may hold
-    /// others.
+    /// Cuts the keys of `batches` into so many parts. Rows have the numbers from `first` on, or those that `numbers` gives them one by one.
+    /// The batches hold the key columns of the job, and may hold others.
     ///
     /// # Errors
-    /// Key columns that are missing, or of a type that no key has.
-    pub fn cut(&self, schema: SchemaRef, batches: Vec<RecordBatch>, first: u64) -> Result<Cut, JobError> {
+    /// Key columns that are missing, or of a type that no key has; another number of `numbers` than of rows; more parts than units, or none.
+    pub fn cut(
+        &self,
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+        (first, numbers): (u64, Option<&[u64]>),
+        parts: u32,
+    ) -> Result<Cut, JobError> {
+        self.first_of(0, parts)?;
+        let count: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        if numbers.is_some_and(|numbers| numbers.len() as u64 != count) {
+            return Err(JobError::Setup(format!(
+                "{count} rows to cut have another number of numbers; give one for each"
+            )));
+        }
         let table = Memory::new("the cluster's rows", schema, batches)?;
-        let (mut units, mut digests, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut rows, mut empty) = (0, 0);
+        // A piece is as long as chance has it, and some more: then it does not grow, which would leave its records behind in memory.
+        let even = count / u64::from(parts);
+        let room = (even + even / 8 + 64) as usize * WITH_UNIT + TAG;
+        let mut pieces = vec![Vec::with_capacity(room); parts as usize];
+        let (mut rows, mut given) = (0, 0);
         for batch in table.keys(&self.plan.keys, 1)? {
             let batch = batch?;
-            empty += salted_digests(&self.plan.rules, &self.salt, &batch, |digest, spread, place| {
-                units.push(self.veil.hide(unit_of(spread, self.units)));
-                digests.push(digest.0);
-                numbers.push(first + rows + place as u64);
+            salted_digests(&self.plan.rules, &self.salt, &batch, |digest, spread, place| {
+                let hidden = self.veil.hide(unit_of(spread, self.units));
+                let place = rows + place as u64;
+                let number = numbers.map_or(first + place, |numbers| numbers[place as usize]);
+                let piece = &mut pieces[self.part_of(hidden, parts)];
+                piece.extend_from_slice(&hidden.to_le_bytes());
+                piece.extend_from_slice(&digest.0);
+                piece.extend_from_slice(&number.to_be_bytes());
+                given += 1;
             });
             rows += batch.num_rows() as u64;
         }
-        self.veil.veil(&mut digests);
-        let mut of_units = Int32Builder::with_capacity(units.len());
-        units.iter().for_each(|unit| of_units.append_value(*unit as i32));
-        let mut of_digests = FixedSizeBinaryBuilder::with_capacity(digests.len(), 16);
-        digests.iter().for_each(|digest| of_digests.append_value(digest).expect("it has 16 bytes"));
-        let mut of_rows = UInt64Builder::with_capacity(numbers.len());
-        of_rows.append_slice(&numbers);
-        let schema = Schema::new(vec![
-            Field::new("unit", DataType::Int32, false),
-            Field::new("digest", DataType::FixedSizeBinary(16), false),
-            Field::new("row", DataType::UInt64, false),
-        ]);
-        let columns: Vec<Arc<dyn Array>> =
-            vec![Arc::new(of_units.finish()), Arc::new(of_digests.finish()), Arc::new(of_rows.finish())];
-        let keys = RecordBatch::try_new(Arc::new(schema), columns).expect("the columns are those of the schema");
-        Ok(Cut { keys, rows, empty })
+        let sealed = (0..).zip(pieces).map(|(part, piece)| self.secret.seal(CUT, &self.of_part(part, parts), piece));
+        Ok(Cut { pieces: sealed.collect::<Result<_, _>>()?, rows, given })
     }
 
-    /// Packs a unit, whose hidden number is `hidden`: `rows` has the columns `digest` and `row` as
-    /// [`Start::cut`] made them, in any order.
+    /// The part of a unit. A part's number says nothing of a key to who has not the run's secret.
+    fn part_of(&self, hidden: u32, parts: u32) -> usize {
+        (u64::from(hidden) * u64::from(parts) / u64::from(self.units)) as usize
+    }
+
+    /// The least hidden number of a unit of this part, or of the one behind the last.
+    fn first_of(&self, part: u32, parts: u32) -> Result<u32, JobError> {
+        if parts == 0 || parts > self.units || part > parts {
+            return Err(JobError::Setup(format!("part {part} of {parts}: {} units have no such part", self.units)));
+        }
+        Ok((u64::from(part) * u64::from(self.units)).div_ceil(parts.into()) as u32)
+    }
+
+    /// What a piece of a part belongs to.
+    pub(super) fn of_part(&self, part: u32, parts: u32) -> Vec<u8> {
+        [agree::name(&self.salt).as_bytes(), &part.to_le_bytes(), &parts.to_le_bytes()].concat()
+    }
+
+    /// Packs the units of a part that have any row: `pieces` are what every [`Start::cut`] gave for it, in any order. It takes about twice as
+    /// much memory as these.
     ///
     /// # Errors
-    /// [`JobError::Repeats`]; columns or a number that [`Start::cut`] does not make.
-    pub fn pack(&self, hidden: i32, rows: &RecordBatch) -> Result<Packed, JobError> {
-        let wrong = |why: &str| JobError::Setup(format!("a unit to pack: {why}; give it as cut made it"));
-        let unit = u32::try_from(hidden).ok().and_then(|hidden| self.veil.show(hidden));
-        let unit = unit.ok_or_else(|| wrong(&format!("{hidden} is not the number of one")))?;
-        let column = |name: &str| rows.column_by_name(name).ok_or_else(|| wrong(&format!("it has no column {name}")));
-        let digests = column("digest")?.as_fixed_size_binary_opt().filter(|d| d.value_length() == 16);
-        let digests = digests.ok_or_else(|| wrong("digest is no FixedSizeBinary(16)"))?;
-        let numbers = column("row")?.as_primitive_opt::<UInt64Type>().ok_or_else(|| wrong("row is no UInt64"))?;
-        if digests.null_count() + numbers.null_count() > 0 {
-            return Err(wrong("it has nulls"));
-        }
-        let unveiled = (0..rows.num_rows()).map(|place| {
-            let digest = digests.value(place).try_into().expect("it has 16 bytes");
-            (self.veil.unveil(digest), numbers.value(place))
-        });
-        let mut rows: Vec<(Digest, u64)> = unveiled.collect();
-        rows.sort_unstable();
-        let repeats = rows.array_windows().filter(|[a, b]| a.0 == b.0).count() as u64;
-        match self.plan.shared.duplicates {
-            Duplicates::Error if repeats > 0 => {
-                let row = rows.array_windows().filter(|[a, b]| a.0 == b.0).map(|[_, b]| b.1).min().unwrap_or_default();
-                let row = (row & ((1 << IN_FILE) - 1)) + 1;
-                let path = self.plan.input.origin.name();
-                return Err(JobError::Repeats { path, row, rows: repeats, identifiers: false });
+    /// [`JobError::Repeats`]; pieces that [`Start::cut`] does not make for this part.
+    pub fn pack(&self, part: u32, parts: u32, pieces: &[&[u8]]) -> Result<Vec<Packed>, JobError> {
+        let (first, behind) = (self.first_of(part, parts)?, self.first_of(part + 1, parts)?);
+        let (what, name) = (self.of_part(part, parts), "a piece of cut rows");
+        let opened =
+            pieces.iter().map(|piece| self.secret.open(CUT, &what, name, piece)).collect::<Result<Vec<_>, _>>()?;
+        // By units first: where the rows of each begin.
+        let mut ends = vec![0; (behind - first) as usize];
+        for piece in &opened {
+            let (records, []) = piece.as_chunks::<WITH_UNIT>() else { return Err(damaged(name)) };
+            for record in records {
+                let unit = hidden(record).checked_sub(first).and_then(|place| ends.get_mut(place as usize));
+                *unit.ok_or_else(|| damaged(name))? += 1;
             }
-            Duplicates::First => rows.dedup_by_key(|(digest, _)| *digest),
-            _ => {}
         }
-        let numbers: Vec<u8> = rows.iter().flat_map(|(_, row)| row.to_le_bytes()).collect();
-        let (mut keys, mut of_keys) = (0, hash(&numbers).to_vec());
-        for of_key in rows.chunk_by(|a, b| a.0 == b.0) {
-            of_keys.extend_from_slice(&of_key[0].0.0);
-            of_keys.extend_from_slice(&(of_key.len() as u64).to_le_bytes());
-            keys += 1;
+        let mut begin = 0;
+        ends.iter_mut().for_each(|end| begin += std::mem::replace(end, begin));
+        let mut records = vec![[0; RECORD]; begin];
+        for record in opened.iter().flat_map(|piece| piece.as_chunks::<WITH_UNIT>().0) {
+            let end = &mut ends[(hidden(record) - first) as usize];
+            records[*end] = *record.last_chunk().expect("a record stands behind its unit");
+            *end += 1;
         }
-        let what = piece(&self.salt, unit);
-        let (blob, rows) = (self.secret.seal(PACKED, &what, of_keys)?, self.secret.seal(ROWS, &what, numbers)?);
-        Ok(Packed { unit, keys, blob, rows })
+        drop(opened);
+        let (mut rest, mut begin, mut spare) = (&mut records[..], 0, Vec::new());
+        let mut packed = Vec::new();
+        for (hidden, end) in (first..).zip(ends) {
+            let of_unit = rest.split_off_mut(..end - begin).expect("it ends where the next one begins");
+            begin = end;
+            if !of_unit.is_empty() {
+                let unit = self.veil.show(hidden).ok_or_else(|| damaged(name))?;
+                packed.push(self.pack_unit(unit, of_unit, &mut spare)?);
+            }
+        }
+        Ok(packed)
     }
+
+    /// Packs the rows of one unit.
+    fn pack_unit(
+        &self,
+        unit: u32,
+        records: &mut [[u8; RECORD]],
+        spare: &mut Vec<[u8; RECORD]>,
+    ) -> Result<Packed, JobError> {
+        sort::ascending(records, spare, |record| {
+            u32::from_be_bytes(*record.first_chunk().expect("a digest is longer"))
+        });
+        let repeats = |[a, b]: &&[[u8; RECORD]; 2]| a[..16] == b[..16];
+        let many = records.array_windows().filter(repeats).count() as u64;
+        if many > 0 && self.plan.shared.duplicates == Duplicates::Error {
+            let row = records.array_windows().filter(repeats).map(|[_, b]| number(b)).min().unwrap_or_default();
+            let row = (row & ((1 << IN_FILE) - 1)) + 1;
+            let path = self.plan.input.origin.name();
+            return Err(JobError::Repeats { path, row, rows: many, identifiers: false });
+        }
+        let each = if self.plan.shared.duplicates == Duplicates::First { 1 } else { usize::MAX };
+        let keys = records.len() as u64 - many;
+        let mut of_keys = Vec::with_capacity(32 + keys as usize * KEY + TAG);
+        let mut numbers = Vec::with_capacity(records.len() * 8 + TAG);
+        // The hash of the numbers, which are not there yet.
+        of_keys.extend_from_slice(&[0; 32]);
+        for of_key in records.chunk_by(|a, b| a[..16] == b[..16]) {
+            let of_key = &of_key[..of_key.len().min(each)];
+            of_keys.extend_from_slice(&of_key[0][..16]);
+            of_keys.extend_from_slice(&(of_key.len() as u64).to_le_bytes());
+            of_key.iter().for_each(|record| numbers.extend_from_slice(&number(record).to_le_bytes()));
+        }
+        of_keys[..32].copy_from_slice(&hash(&numbers));
+        let (what, given) = (piece(&self.salt, unit), records.len() as u64);
+        let (blob, rows) = (self.secret.seal(PACKED, &what, of_keys)?, self.secret.seal(ROWS, &what, numbers)?);
+        Ok(Packed { unit, keys, given, blob, rows })
+    }
+}
+
+/// The hidden number of the unit of a row that was cut.
+fn hidden(record: &[u8; WITH_UNIT]) -> u32 {
+    u32::from_le_bytes(*record.first_chunk().expect("a record begins with it"))
+}
+
+/// The number of the row of a record.
+fn number(record: &[u8; RECORD]) -> u64 {
+    u64::from_be_bytes(*record.last_chunk().expect("a record ends with it"))
 }
 
 /// The keys of a unit that was packed.

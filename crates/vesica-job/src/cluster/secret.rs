@@ -4,9 +4,8 @@
 //! ChaCha20-Poly1305 under a key that is derived from the secret, the kind, the random bytes and a text that says what the piece belongs to. So
 //! a piece that a retried task seals again is under another key, and pieces cannot be put in each other's places.
 //!
-//! **Permuted**: digests of single keys, by AES-128 as a permutation of 16 bytes, so that equal ones stay equal and can be brought
-//! together without a longer record; and the numbers of units, by a permutation that is drawn under the secret. Without that, whoever knows
-//! the salt, as the other party does, could find the keys by guessing.
+//! **Permuted**: the numbers of units, by a permutation that is drawn under the secret. A part of the shuffle is a stretch of these, and a part's
+//! number is in clear.
 //!
 //! **Handed over sealed**: the secret itself. A process that needs it makes a key pair for this one question ([`Recipient`]), and is given
 //! the secret under a key that nobody learns who only listens ([`Secret::hand`]): X25519 with a key pair that is made for this one answer,
@@ -16,10 +15,8 @@
 use crate::error::JobError;
 use crate::seal::key::{self, Front, Opener, Sealer, TAG, magic};
 use crate::seal::log::named;
-use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use ring::agreement::{EphemeralPrivateKey, UnparsedPublicKey, X25519, agree_ephemeral};
 use ring::rand::SystemRandom;
-use vesica_types::Digest;
 use zeroize::Zeroizing;
 
 /// 32 bytes that the machines of a cluster share in one run, and nobody else has.
@@ -31,6 +28,9 @@ pub const START: &[u8; 15] = b"vesica start 1\n";
 
 /// What workers need for lanes.
 pub const TERMS: &[u8; 15] = b"vesica terms 2\n";
+
+/// Rows of a part of the shuffle.
+pub const CUT: &[u8; 15] = b"vesica cut 1\n\n\n";
 
 /// The keys of a unit.
 pub const PACKED: &[u8; 15] = b"vesica packed 3";
@@ -218,9 +218,8 @@ pub fn joining(secret: &Secret, salt: &[u8; 32], units: u32) -> Vec<u32> {
     permutation(&secret.derive("vesica 2026 order of units of a cluster", salt), units)
 }
 
-/// What is done to digests and to the numbers of units before others than this program hold them.
+/// What is done to the numbers of units before others than this program see what follows from them.
 pub struct Veil {
-    aes: aes::Aes128,
     /// The hidden number of each unit, and the unit of each hidden number.
     hidden: Vec<u32>,
     shown: Vec<u32>,
@@ -229,12 +228,10 @@ pub struct Veil {
 impl Veil {
     /// That of a run of `units` units under this salt.
     pub fn new(secret: &Secret, salt: &[u8; 32], units: u32) -> Self {
-        let key = secret.derive("vesica 2026 digests of a cluster", salt);
-        let aes = aes::Aes128::new(&Array(*key.first_chunk::<16>().expect("it has 32 bytes")));
         let hidden = permutation(&secret.derive("vesica 2026 units of a cluster", salt), units);
         let mut shown = vec![0; hidden.len()];
         (0..units).for_each(|unit| shown[hidden[unit as usize] as usize] = unit);
-        Self { aes, hidden, shown }
+        Self { hidden, shown }
     }
 
     /// The hidden number of a unit.
@@ -245,18 +242,6 @@ impl Veil {
     /// The unit with this hidden number, if there is one.
     pub fn show(&self, hidden: u32) -> Option<u32> {
         self.shown.get(hidden as usize).copied()
-    }
-
-    /// Veils digests where they stand.
-    pub fn veil(&self, digests: &mut [[u8; 16]]) {
-        self.aes.encrypt_blocks(Array::cast_slice_from_core_mut(digests));
-    }
-
-    /// Takes the veil off again.
-    pub fn unveil(&self, digest: [u8; 16]) -> Digest {
-        let mut block = Array(digest);
-        self.aes.decrypt_block(&mut block);
-        Digest(block.0)
     }
 }
 
@@ -364,10 +349,5 @@ mod tests {
         seen.sort_unstable();
         assert_eq!(all, seen);
         assert_eq!(seen, (0..100).collect::<Vec<_>>());
-        let mut digests = [[7; 16], [8; 16], [7; 16]];
-        veil.veil(&mut digests);
-        assert!(digests[0] == digests[2] && digests[0] != digests[1] && digests[0] != [7; 16]);
-        assert_eq!((veil.unveil(digests[0]), veil.unveil(digests[1])), (Digest([7; 16]), Digest([8; 16])));
-        assert_ne!(other.unveil(digests[0]), Digest([7; 16]));
     }
 }

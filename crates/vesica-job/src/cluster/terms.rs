@@ -21,8 +21,9 @@ use zeroize::Zeroizing;
 /// What the bytes of [`Terms`] are: it is sealed with them, and messages call them so.
 const NAME: &str = "the terms of the lanes";
 
-/// Bytes of what is settled of a unit, sealed: a digest, the numbers of keys, of rows and of rows of the join.
-const HEAD: usize = Front::BYTES + 56 + TAG;
+/// Bytes of what is settled of a unit, sealed: a digest, the numbers of keys, of rows and of rows of the join. What was kept of a unit begins with
+/// them, and [`Terms::kept`] reads the unit from these alone.
+pub const HEAD: usize = Front::BYTES + 56 + TAG;
 
 /// What a worker needs for lanes.
 #[derive(Clone)]

@@ -12,30 +12,16 @@ use crate::session::LANES_DONE as DONE;
 use crate::tell::control::Control;
 use crate::tell::report::Report;
 use crate::{Fault, JobError};
-use arrow_array::builder::{FixedSizeBinaryBuilder, UInt64Builder};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, UInt64Type};
-use arrow_array::{Array, RecordBatch, StringArray};
+use arrow_array::types::UInt64Type;
+use arrow_array::{RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use vesica_net::Sockets;
 use vesica_spec::Spec;
-
-/// `(digest, row)` pairs as a table.
-fn of_pairs(pairs: &[([u8; 16], u64)]) -> RecordBatch {
-    let mut digests = FixedSizeBinaryBuilder::new(16);
-    let mut rows = UInt64Builder::new();
-    for (digest, row) in pairs {
-        digests.append_value(digest).unwrap();
-        rows.append_value(*row);
-    }
-    let fields =
-        vec![Field::new("digest", DataType::FixedSizeBinary(16), false), Field::new("row", DataType::UInt64, false)];
-    let columns: Vec<Arc<dyn Array>> = vec![Arc::new(digests.finish()), Arc::new(rows.finish())];
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
-}
+use vesica_types::Digest;
 
 const SHARED: &str = "limits.max_keys = 400\nunit = 40";
 const BOTH: &str = "learns = [\"alice\", \"bob\"]";
@@ -66,28 +52,33 @@ fn table(two: &Two, name: &str) -> Vec<String> {
 }
 
 impl Cluster {
-    /// Cuts a table in pieces of 70 rows, brings units together and packs them. Gives keys, rows without one, rows, the largest unit.
+    /// Cuts a table in pieces of 70 rows, brings the pieces of each part together and packs their units. Gives keys, rows without one, rows, the largest unit.
     fn read(&mut self, start: &Start, keys: &[String]) -> (u64, u64, u64, (u32, u64)) {
         let asks = Recipient::new().unwrap();
         let handed = start.secret().hand("here", &asks.public()).unwrap();
         let start = Start::from_bytes(&start.to_bytes().unwrap(), &asks.open("here", &handed).unwrap()).unwrap();
         let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Utf8, true)]));
-        let (mut shuffled, mut empty, mut rows) = (BTreeMap::<i32, Vec<([u8; 16], u64)>>::new(), 0, 0);
+        const PARTS: u32 = 3;
+        let (mut shuffled, mut given, mut rows) = ([const { Vec::<Vec<u8>>::new() }; PARTS as usize], 0, 0);
         for (piece, first) in keys.chunks(70).zip((0u64..).step_by(70)) {
             let column = StringArray::from_iter(piece.iter().map(|key| (!key.is_empty()).then_some(key)));
             let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(column)]).unwrap();
-            let cut = start.cut(schema.clone(), vec![batch], first).unwrap();
-            let (units, digests) =
-                (cut.keys.column(0).as_primitive::<Int32Type>(), cut.keys.column(1).as_fixed_size_binary());
-            let numbers = cut.keys.column(2).as_primitive::<UInt64Type>();
-            for place in 0..cut.keys.num_rows() {
-                let pair = (digests.value(place).try_into().unwrap(), numbers.value(place));
-                shuffled.entry(units.value(place)).or_default().push(pair);
-            }
-            (empty, rows) = (empty + cut.empty, rows + cut.rows);
+            let cut = start.cut(schema.clone(), vec![batch], (first, None), PARTS).unwrap();
+            assert_eq!(
+                cut.pieces.iter().map(|piece| piece.len() - Front::BYTES - TAG).sum::<usize>() as u64,
+                28 * cut.given
+            );
+            shuffled.iter_mut().zip(cut.pieces).for_each(|(part, piece)| part.push(piece));
+            (given, rows) = (given + cut.given, rows + cut.rows);
         }
-        let packed: Vec<Packed> =
-            shuffled.iter().map(|(unit, pairs)| start.pack(*unit, &of_pairs(pairs)).unwrap()).collect();
+        let packed = (0..).zip(&mut shuffled).flat_map(|(part, pieces)| {
+            // In whatever order they come.
+            pieces.reverse();
+            start.pack(part, PARTS, &pieces.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap()
+        });
+        let packed: Vec<Packed> = packed.collect();
+        assert_eq!(packed.iter().map(|packed| packed.given).sum::<u64>(), given);
+        let empty = rows - given;
         let largest = packed.iter().map(|packed| (packed.unit, packed.keys)).max_by_key(|(_, keys)| *keys).unwrap();
         let distinct = packed.iter().map(|packed| packed.keys).sum();
         for Packed { unit, blob, rows, .. } in packed {
@@ -368,14 +359,36 @@ fn what_lies_about_says_nothing_without_the_secret() {
     let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Utf8, false)]));
     let keys = StringArray::from_iter_values((0..100).map(|key| key.to_string()));
     let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(keys)]).unwrap();
-    let cut = |start: &Start| start.cut(schema.clone(), vec![batch.clone()], 0).unwrap().keys;
-    let (mine, again, other) = (cut(&start(secret())), cut(&start(secret())), cut(&start(Secret::new([1; 32]))));
-    assert_eq!(mine, again);
-    for place in 0..100 {
-        let digest = |keys: &RecordBatch| keys.column(1).as_fixed_size_binary().value(place).to_vec();
-        assert_ne!(digest(&mine), digest(&other));
+    let cut = |start: &Start, parts| start.cut(schema.clone(), vec![batch.clone()], (0, None), parts);
+    let (run, other) = (start(secret()), start(Secret::new([1; 32])));
+    let (mine, again) = (cut(&run, 2).unwrap().pieces, cut(&run, 2).unwrap().pieces);
+    let packed = run.pack(0, 2, &[&mine[0], &again[0]]).unwrap();
+    let digests = packed.iter().flat_map(|packed| unpack(&secret(), &salt, packed.unit, &packed.blob).unwrap().keys);
+    for (Digest(digest), rows) in digests {
+        assert_eq!(rows, 2);
+        let shown = |piece: &Vec<u8>| piece.windows(8).any(|bytes| digest.windows(8).any(|part| part == bytes));
+        assert!(!mine.iter().chain(&again).any(shown));
     }
-    assert_ne!(mine.column(0), other.column(0));
+    let alike = mine[0][Front::BYTES..].windows(8).any(|bytes| again[0].windows(8).any(|other| other == bytes));
+    assert!(!alike, "a piece is sealed anew each time that its rows are cut");
+    let mut flipped = mine[0].clone();
+    flipped[100] ^= 1;
+    for (start, part, parts, piece) in
+        [(&other, 0, 2, &mine[0]), (&run, 1, 2, &mine[0]), (&run, 0, 3, &mine[0]), (&run, 0, 2, &flipped)]
+    {
+        let error = start.pack(part, parts, &[piece]).unwrap_err().to_string();
+        assert!(error.starts_with("a piece of cut rows cannot be opened"), "{error}");
+    }
+    for parts in [0, 65] {
+        assert!(cut(&run, parts).is_err() && run.pack(0, parts, &[]).is_err());
+    }
+    assert!(run.pack(2, 2, &[]).is_err() && run.pack(1, 2, &[]).unwrap().is_empty());
+    assert!(run.cut(schema.clone(), vec![batch.clone()], (0, Some(&[7; 99])), 2).is_err(), "a row has no number");
+    // Bytes under an honest seal that nobody cuts: half a record, and a unit of another part.
+    for bytes in [vec![0; 27], [&u32::MAX.to_le_bytes()[..], &[0; 24]].concat()] {
+        let piece = secret().seal(secret::CUT, &run.of_part(0, 2), bytes).unwrap();
+        assert!(run.pack(0, 2, &[&piece]).unwrap_err().to_string().starts_with("a piece of cut rows cannot be opened"));
+    }
     // The salt is not in the start's bytes, and the same start is sealed anew each time.
     let (one, two) = (start(secret()).to_bytes().unwrap(), start(secret()).to_bytes().unwrap());
     assert_ne!(one, two);
@@ -425,10 +438,12 @@ fn what_was_found_opens_with_the_rows_of_its_own_packing_alone() {
     let two = Two::new(&format!("protocol = \"rr22\"\n{ALICE}\n{SHARED}"));
     let spec = two.job("alice", two.port, "lanes = 3");
     let (salt, plan) = ([5; 32], vesica_spec::plan(&spec).unwrap());
-    let start = Start::new(spec, plan, salt, 8, 3, secret());
+    let start = Start::new(spec, plan, salt, 1, 1, secret());
+    let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Utf8, false)]));
+    let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(StringArray::from(vec!["a", "b", "b"]))]).unwrap();
     let packed = |rows: [u64; 3]| {
-        let digests = [[1; 16], [2; 16], [2; 16]];
-        start.pack(0, &of_pairs(&std::array::from_fn::<_, 3, _>(|at| (digests[at], rows[at])))).unwrap()
+        let cut = start.cut(schema.clone(), vec![batch.clone()], (0, Some(&rows)), 1).unwrap();
+        start.pack(0, 1, &[&cut.pieces[0]]).unwrap().remove(0)
     };
     let (before, same, other) = (packed([7, 8, 9]), packed([7, 8, 9]), packed([8, 7, 9]));
     let unit = before.unit;

@@ -1,0 +1,654 @@
+"""What a cluster does for a run, on threads of this process that start everything twice. Ray and Spark have tests of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import vesica
+from conftest import jobs, plain, start_of
+from vesica._cluster import drive, engine, lanes, rows, storage
+
+#: What is asked for by its name, as workers ask an actor.
+HELD: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Kit:
+    name: str
+
+    def ask(self, public: bytes) -> tuple[bytes, bytes]:
+        return HELD[self.name].to_bytes(), HELD[self.name].secret.hand(self.name, public)
+
+
+class Killed(Exception):
+    """A worker is gone."""
+
+
+class Twice:
+    """Starts each task twice and takes the result of one, as a cluster may that has lost a worker or thinks that it has."""
+
+    name, width = "threads", 3
+
+    def __init__(self) -> None:
+        self.killed: list[int] = []
+
+    def watch(self, accept: Any, refuse: Any) -> Any:
+        return nullcontext(SimpleNamespace(look=lambda: None, told=lambda: None))
+
+    def hold(self, start: Any) -> Kit:
+        kit = Kit(os.urandom(8).hex())
+        HELD[kit.name] = start
+        return kit
+
+    def release(self) -> None:
+        HELD.clear()
+
+    def exchange(self, items: Any, cut: Any, join: Any, parts: int) -> tuple[list[Any], list[Any]]:
+        made = [(cut(item), cut(item))[n % 2] for n, item in enumerate(items)]
+        joined = []
+        for part in range(parts):
+            pieces = [pieces[part] for _, pieces in made]
+            joined.append((join(part, pieces), join(part, iter(reversed(pieces))))[part % 2])
+        return [told for told, _ in made], joined
+
+    def each(self, items: list[Any], do: Callable[[Any], Any]) -> list[Any]:
+        return [(do(item), do(item))[1] for item in items]
+
+    def dial(self, work: Any, count: int, at_once: int, look: Callable[[], Any]) -> list[str]:
+        costs = []
+        for number in range(count):
+            look()
+
+            def dies(number: int = number) -> None:
+                self.killed.append(number)
+                raise Killed
+
+            with contextlib.suppress(Killed):
+                lanes.Dial(work, dies)(number)
+            # A worker that is gone has no link any more.
+            gc.collect()
+            costs.append(lanes.Dial(work, lambda: None)(number))
+        return costs
+
+    @contextlib.contextmanager
+    def doors(self, spec: Any, workers: int, count: Any, advertise: Any) -> Iterator[Any]:
+        host, _, port = spec["mine"]["listen"].rpartition(":")
+        at = f"{host}:{int(port) + 1}"
+
+        def serve(work: Any, driver: Any) -> list[str]:
+            seats, costs = lanes.Seats(), []
+            thread = threading.Thread(target=lambda: costs.extend(seats.serve(work, at, workers, lambda: None)))
+            thread.start()
+            driver.meeting.finished()
+            seats.stop()
+            thread.join()
+            return costs
+
+        yield SimpleNamespace(told=[at], serve=serve)
+
+
+def tables(place: Path, count: int) -> dict[str, pa.Table]:
+    """A table of each side, that of alice in three files. One key of hers has as many rows as a third of all."""
+    made = {}
+    for name, first in (("alice", 0), ("bob", count // 2)):
+        numbers = range(first, first + count)
+        keys = [None if n % 97 == 0 else "often" if name == "alice" and n % 3 == 0 else f"{n:06}" for n in numbers]
+        keys[-1] = "often"
+        made[name] = pa.table({"id": keys, "n": list(numbers)})
+        folder = place / name
+        folder.mkdir()
+        each = -(-count // 3)
+        for i in range(3):
+            pq.write_table(made[name].slice(i * each, each), folder / f"{i}.parquet", row_group_size=each // 3)
+    return made
+
+
+def expected(made: dict[str, pa.Table], name: str) -> list[dict[str, Any]]:
+    there = set(made[{"alice": "bob", "bob": "alice"}[name]]["id"].drop_null().to_pylist())
+    return [row for row in made[name].to_pylist() if row["id"] in there]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["alice", "bob"])
+def test_whatever_is_started_twice_is_counted_once_and_never_said_twice(
+    name: str, place: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tables(place, 3_000)
+    both = dict(zip(("alice", "bob"), jobs(port, learns=["alice", "bob"], limits={"max_keys": 6_000}, unit=100)))
+    other = "bob" if name == "alice" else "alice"
+    taken: list[tuple[int, int]] = []
+    take = lanes.Turns.take
+    monkeypatch.setattr(lanes.Turns, "take", lambda self, unit: (taken.append((unit, take(self, unit))), taken[-1][1])[1])
+    monkeypatch.setattr(lanes, "STRETCH", 4)
+    thread, done = plain(SimpleNamespace(jobs=both, tables=made), other)
+    on = Twice()
+    how = {"storage": place / "storage", "workers": 2}
+    one = drive.of_files(on, both[name], str(place / name), place / "out", {}, how)
+    counted: list[int] = []
+    close = one.meeting.close
+    one.meeting = SimpleNamespace(
+        **{call: getattr(one.meeting, call) for call in dir(one.meeting) if call[0] != "_" and call != "close"},
+        close=lambda costs, begun: (counted.append(begun), close(costs, begun))[1],
+    )
+    report = one.run()
+    thread.join()
+    assert not isinstance(done[0], BaseException), done[0]
+    parts = sorted((place / "out").iterdir())
+    out = pa.concat_tables(pq.read_table(part) for part in parts).to_pylist()
+    pairs = {row.pop("pair") for row in out}
+    wanted = expected(made, name)
+    assert {row["n"] for row in out} == {row["n"] for row in wanted} and report.outcome.matched == len(pairs)
+    # In the order of the files, each row as often as its key stands on the other side.
+    assert sorted(row["id"] for row in out) == sorted(done[0].table.to_arrow()["id"].to_pylist())
+    assert [row["n"] for row in out] == sorted(row["n"] for row in out)
+    # No turn was had twice, and none that nobody counted.
+    turns = [turn for _, turn in taken]
+    assert len(set(turns)) == len(turns) and {unit for unit, _ in taken} == set(range(report.chosen.units))
+    assert counted[0] >= len(turns)
+    if name == "bob":
+        assert on.killed and len(turns) > report.chosen.units, "no lane was started again"
+    assert not list((place / "storage").iterdir())
+
+
+def test_pieces_stand_where_they_were_made(port: int) -> None:
+    run = start_of(port, limits={"max_keys": 8_000}, unit=1000)
+    table = pa.table({"id": [f"key {n}" for n in range(1000)]})
+    cut, read, given = run.cut(table, 7 << 40, 2)
+    pieces = rows.pieces(pa.table(cut))
+    assert (read, given, len(pieces)) == (1000, 1000, 2)
+    again = rows.of_pieces(pieces)
+    assert [piece.address for piece in rows.pieces(again)] == [piece.address for piece in pieces]
+    units = [pa.table(run.pack(part, 2, rows.of_pieces([pieces[part]]))) for part in range(2)]
+    assert sum(sum(unit["keys"].to_pylist()) for unit in units) == 1000
+    with pytest.raises(vesica.ConfigError, match="a piece of cut rows cannot be opened"):
+        run.pack(1, 2, rows.of_pieces([pieces[0]]))
+    assert pa.table(run.pack(0, 2, rows.of_pieces([]))).num_rows == 0
+
+
+def test_a_table_is_cut_in_stretches_of_its_files() -> None:
+    table = rows.Files(["a", "b", "c"], [[3, 0, 5], [0], [2]], pa.schema([]), b"")
+    of = [(one.path, one.groups, one.first) for one in rows.stretches(table, 1)]
+    assert of == [("a", [0, 1, 2], 0), ("c", [0], 2 << rows.ROW_BITS)]
+    large = rows.Files(["a"], [[rows.TOGETHER, 5, rows.TOGETHER]], pa.schema([]), b"")
+    of = [(one.groups, one.first) for one in rows.stretches(large, 1)]
+    assert of == [([0], 0), ([1], rows.TOGETHER), ([2], rows.TOGETHER + 5)]
+
+
+def test_rows_stand_as_often_as_the_join_has_them(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "SLICE", 7)
+    table = pa.table({"id": [f"k{i}" for i in range(20)], "n": range(20)})
+    pq.write_table(table, place / "t.parquet", row_group_size=6)
+    times = {0: 3, 5: 1, 6: 20, 13: 0, 19: 2}
+    first = 4 << rows.ROW_BITS
+    found = {"row": [first + row for row in times], "pair": [100 + row for row in times], "times": list(times.values())}
+    found = pa.table(found, schema=pa.schema([(name, pa.uint64()) for name in found]))
+    rows.take_rows(str(place / "t.parquet"), [6, 6, 6, 2], found, ["n"], True, place / "out.parquet")
+    expected = [{"n": row, "pair": 100 + row} for row, of in times.items() for _ in range(of)]
+    assert pq.read_table(place / "out.parquet").to_pylist() == expected
+
+
+def test_a_row_that_is_lost_before_it_is_written_is_missed() -> None:
+    source = SimpleNamespace(beside=lambda run: Path(run), discard=lambda run: None, write=lambda *args: 3)
+    side = SimpleNamespace(source=source, on=None, all_learn=False, _phase=lambda *args: nullcontext())
+    terms, work = SimpleNamespace(order=lambda: list(range(8))), SimpleNamespace(run="none")
+    drive.Run._write(side, work, terms, {0: 1, 7: 2})
+    with pytest.raises(vesica.InternalError, match="4 rows were found, and 3 of them came"):
+        drive.Run._write(side, work, terms, {0: 2, 7: 2})
+
+
+def test_no_task_is_shown_which_units_have_a_match() -> None:
+    given: list[list[int]] = []
+
+    def write(on: Any, work: Any, units: list[int], *rest: Any) -> int:
+        given.append(units)
+        return 2 if units else 0
+
+    source = SimpleNamespace(beside=lambda run: Path(run), discard=lambda run: None, write=write)
+    side = SimpleNamespace(source=source, on=None, all_learn=False, _phase=lambda *args: nullcontext())
+    terms, work = SimpleNamespace(order=lambda: [5, 7, 0, 1, 3]), SimpleNamespace(run="none")
+    drive.Run._write(side, work, terms, {0: 0, 3: 2, 7: 0})
+    # As after an end that failed. In another order the tasks would have other units, and sums of rows could be subtracted.
+    drive.Run._write(side, work, terms, {7: 0, 3: 2, 0: 0})
+    drive.Run._write(side, work, terms, {0: 0, 3: 0, 7: 0})
+    assert given == [[7, 0, 3], [7, 0, 3], []]
+
+
+class FakeLane:
+    """A lane of three units whose matching is a function of this test."""
+
+    number = 0
+
+    def __init__(self, match: Callable[[int], bytes]) -> None:
+        self.match, self.said = match, []
+
+    def missing(self, done: list[int]) -> tuple[list[int], list[int]]:
+        return [0, 1, 2], []
+
+    def match_unit(self, unit: int, blob: bytes | None, turn: int) -> bytes:
+        return self.match(unit)
+
+    def cancel(self) -> None:
+        self.said.append("cancel")
+
+    def close(self) -> str:
+        self.said.append("close")
+        return "{}"
+
+
+def lane_work(place: Path, units: int = 3, count: int = 1) -> rows.Work:
+    """The work of a lane in a folder, without a cluster."""
+    there = storage.opened(str(place))
+    there.put("run/shape", [json.dumps([units, count]).encode()])
+    there.put("run/index", [rows.Units("units", {}, 0, (0, 0), 0).to_json()])
+    return rows.Work(Kit("none"), str(place), "run", b"", lanes.attempt(there, "run"))
+
+
+def run_lane(lane: Any, work: rows.Work, in_lane: int = 1) -> str:
+    return lanes.run_lane(lane, work, SimpleNamespace(in_lane=in_lane, units=3, lanes=1), lambda: None)
+
+
+def test_what_the_other_side_did_wrong_is_told_where_its_link_breaks_too(place: Path) -> None:
+    """It broke the link when it was found out, and was taken for a bad line, up to five times."""
+    work, broke = lane_work(place), threading.Event()
+
+    def match(unit: int) -> bytes:
+        if unit == 0:
+            broke.set()
+            raise vesica.NetworkError("the link broke")
+        assert broke.wait(60)
+        time.sleep(0.2)  # so that who waits for the first error has it
+        raise vesica.PeerError("bob broke the protocol")
+
+    with pytest.raises(vesica.PeerError, match="bob broke the protocol"):
+        run_lane(FakeLane(match), work, 2)
+    peer, link, stopped = vesica.PeerError("p"), vesica.NetworkError("n"), vesica.Stopped("s")
+    assert lanes.grave([link, None, stopped, peer]) is peer and lanes.grave([link, stopped]) is stopped
+    assert lanes.grave([None, link]) is link and lanes.grave([None]) is None
+
+
+def test_a_door_tells_what_the_other_side_did_wrong_while_that_keeps_another_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The door waited for its other lanes, and so for as long as the other side liked."""
+
+    class FakeDoor:
+        def __init__(self, terms: Any, listen: str, seats: int) -> None:
+            self.lanes, self.ended = iter(["cheats", "is kept"]), threading.Event()
+
+        def next(self) -> str | None:
+            return next(self.lanes, None)
+
+        def stop(self) -> None:
+            pass
+
+        def cancel(self) -> None:
+            self.ended.set()
+
+    def lane(lane: str, work: Any, terms: Any, tell: Any) -> str:
+        if lane == "cheats":
+            raise vesica.PeerError("bob broke the protocol")
+        ended.append(door._door.ended.wait(30))
+        raise vesica.Stopped("the run was stopped")
+
+    ended: list[bool] = []
+    monkeypatch.setattr(lanes, "_core", SimpleNamespace(Door=FakeDoor))
+    monkeypatch.setattr(lanes, "run_lane", lane)
+    door = lanes.Seats()
+    with pytest.raises(vesica.PeerError, match="bob broke the protocol"):
+        door.serve(SimpleNamespace(opened=lambda: None), "here:1", 2, lambda: None)
+    assert ended == [True], "the other lane was ended here, and not when the other side liked"
+
+
+def test_what_is_read_before_a_units_first_message_rests_on_its_keys_alone(
+    place: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A unit had all rows of its keys, and one with a key of very many rows was read, opened and sealed for longer: after some runs with other
+    salts the other side knew the key."""
+    run = start_of(port, limits={"max_keys": 8_000}, unit=1000)
+    monkeypatch.setattr(engine, "start", lambda kit: run)
+
+    def packed(name: str, of_key: Callable[[int], int]) -> tuple[rows.Work, rows.Units]:
+        keys = [f"key {key}" for key in range(4000) for _ in range(of_key(key))]
+        work = rows.Work(Kit("none"), str(place), name)
+        cut, _, _ = run.cut(pa.table({"id": keys}), 0, 3)
+        parts = [rows.Pack(work, "units", 3)(part, [piece]) for part, piece in enumerate(rows.pieces(pa.table(cut)))]
+        return work, rows.Units.of("units", (unit for part in parts for unit in part))
+
+    def read(of: Callable[[int], bytes | None]) -> list[tuple[int, int]]:
+        asked: list[tuple[int, int]] = []
+        pread = os.pread
+        with monkeypatch.context() as patch:
+            patch.setattr(storage.os, "pread", lambda handle, size, at: (asked.append((size, at)), pread(handle, size, at))[1])
+            loaded = [of(unit) for unit in range(run.units)]
+        assert all(loaded) and [size for size, _ in asked] == [len(one or b"") for one in loaded]
+        return asked
+
+    made = {
+        "alone": packed("alone", lambda key: 1),
+        "heavy": packed("heavy", lambda key: 20_001 if key == 17 else 1),
+        "alike": packed("alike", lambda key: 11 if key < 2000 else 1),
+    }
+    # Where they stand is the same, too.
+    keys = {name: read(lambda unit: units.load(work, unit)) for name, (work, units) in made.items()}
+    assert keys["alone"] == keys["heavy"] == keys["alike"] and len({size for size, _ in keys["alone"]}) > 1
+    of_rows = {name: sum(size for size, _ in read(lambda unit: units.rows(work, unit))) for name, (work, units) in made.items()}
+    assert of_rows["heavy"] - of_rows["alone"] == 8 * 20_000, "and the rows wait until the units are joined"
+    work, units = made["alone"]
+    assert units.rows(work, run.units) is None and units.load(work, run.units) is None
+
+
+def test_a_lane_is_given_no_row_numbers(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many rows a key has must not be read where the other side waits."""
+
+    class FakeUnits:
+        def load(self, work: Any, unit: int) -> bytes:
+            return b"keys %d" % unit
+
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(f"a lane asked packed units for {name}")
+
+    work, given = lane_work(place), []
+    monkeypatch.setattr(lanes, "indexed", lambda work: FakeUnits())
+    lane = FakeLane(lambda unit: b"found")
+    lane.match_unit = lambda unit, blob, turn: (given.append(blob), b"found")[1]
+    run_lane(lane, work)
+    assert given == [b"keys 0", b"keys 1", b"keys 2"] and lanes.finished(work.there(), "run") == [0, 1, 2]
+
+
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what is brought to the disk from now on."""
+    names: list[str] = []
+    monkeypatch.setattr(storage.os, "fsync", lambda handle: names.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name))
+    return names
+
+
+def test_packed_units_are_on_the_disk_before_their_index(place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows in them are read first when the other side is gone, and a machine that lost its power had an index of files without bytes."""
+    run = start_of(port, limits={"max_keys": 100})
+    monkeypatch.setattr(engine, "start", lambda kit: run)
+    pq.write_table(pa.table({"id": ["a", "b"]}), place / "t.parquet")
+    source = object.__new__(drive.OfFiles)
+    source.files, source.spec = rows.files(place / "t.parquet"), {"mine": {"input": {"keys": ["id"]}}}
+    there = storage.opened(str(place))
+    side = SimpleNamespace(source=source, on=Twice(), there=there, address=str(place), _phase=lambda *args: nullcontext())
+    names = synced(monkeypatch)
+    assert drive.Run._units(side, rows.Work(Kit("none"), str(place), "run"), run.units).given == 2
+    index = next(at for at, name in enumerate(names) if name.startswith(".index."))
+    assert any(name.startswith(".part-0-") for name in names[:index]) and names[index - 1].startswith("units-")
+    assert names[-1] == "run"
+
+
+def test_a_lane_brings_what_it_found_to_the_disk_before_its_goodbye(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not unit by unit. Its turns are there before anything is answered."""
+    work, said = lane_work(place), []
+    names = synced(monkeypatch)
+    lane = FakeLane(lambda unit: (said.append(list(names)), b"found")[1])
+    lane.close = lambda: (said.append(list(names)), "{}")[1]
+    run_lane(lane, work)
+    first, *_, last = said
+    assert len(first) == 2 and first[0].startswith(".own-0-0.") and first[1] == "begun"
+    assert sorted(last[2:]) == ["found", "unit-0", "unit-1", "unit-2"] and said[:3] == [first] * 3
+
+
+def test_a_found_unit_that_is_not_whole_is_done_again(place: Path) -> None:
+    work = lane_work(place)
+    run_lane(FakeLane(lambda unit: b"found %d" % unit), work)
+    (place / "run" / "found" / "unit-0").write_bytes(b"")
+    (place / "run" / "found" / "unit-2").write_bytes(b"\0" * 23)
+    lanes.mend(work.there(), "run")
+    assert lanes.finished(work.there(), "run") == [1]
+    assert not rows.is_whole(b"") and rows.is_whole(b"".join(rows.ended(b"")))
+
+
+def test_an_index_of_another_version_is_refused(place: Path) -> None:
+    """It was refused when the other side had been met, and the error named a file within the folder that is to be removed."""
+    there = storage.opened(str(place))
+    there.put("a-run/index", [b'[3, [[0, ["units/0.parquet", 0]]], 7, [0, 7], 9]'])
+    met: list[Any] = []
+    meeting = SimpleNamespace(run=lambda: "a-run", meet=lambda *said: met.append(said))
+    side = object.__new__(drive.Run)
+    side.meeting, side.there, side.address, side.name = meeting, there, str(place), None
+    why = f"{place}/a-run: was left by a run of another version of Vesica, .*remove this.*mine.resume"
+    with pytest.raises(vesica.ConfigError, match=why):
+        side._meet()
+    assert not met
+    there.remove("a-run/index")
+    there.put("a-run/index", [rows.Units("units", {}, 0, (0, 0), 0).to_json()])
+    # How much was begun is not known of a run whose shape is lost.
+    side._meet()
+    assert met == [([], None)]
+
+
+def test_the_next_unit_does_not_wait_for_the_file_of_the_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other side saw from when a unit began how long the file of the unit before it had taken, and so how much had matched."""
+    work, began, put = lane_work(place), threading.Event(), storage.Folder.put
+    lane = FakeLane(lambda unit: (began.set() if unit == 1 else None, b"found")[1])
+
+    def slow(self: Any, name: str, pieces: Any, durable: bool = True) -> bool:
+        if name.endswith("found/unit-0"):
+            assert began.wait(60), "unit 1 waits for the file of unit 0"
+        assert not lane.said, "the lane was closed before its files were there"
+        return put(self, name, pieces, durable)
+
+    monkeypatch.setattr(storage.Folder, "put", slow)
+    run_lane(lane, work)
+    assert lane.said == ["close"] and lanes.finished(work.there(), "run") == [0, 1, 2]
+
+
+def test_a_file_that_cannot_be_written_ends_its_lane(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work, put = lane_work(place), storage.Folder.put
+
+    def full(self: Any, name: str, pieces: Any, durable: bool = True) -> bool:
+        if name.endswith("found/unit-2"):
+            raise vesica.ConfigError("the disk is full")
+        return put(self, name, pieces, durable)
+
+    monkeypatch.setattr(storage.Folder, "put", full)
+    lane = FakeLane(lambda unit: b"found")
+    with pytest.raises(vesica.ConfigError, match="the disk is full"):
+        run_lane(lane, work)
+    assert set(lane.said) == {"cancel"} and lanes.finished(work.there(), "run") == [0, 1]
+
+
+def test_a_lane_that_outlives_its_attempt_begins_nothing_that_nobody_counts(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other side kept a lane open over the break of the drivers' link, and had units answered that the next run did not know of."""
+    monkeypatch.setattr(lanes, "STRETCH", 2)
+    old = lane_work(place)
+    there = old.there()
+    # Three units: the first two have one stretch of own turns. What is begun again has a number behind theirs.
+    turns = [lanes.Turns(old, 0, 3, 1) for _ in range(2)]
+    assert [one.take(unit) for unit in (0, 1) for one in turns] == [0, 3, 1, 4]
+    assert lanes.begun(there, "run") == 4
+    # What it has taken already is counted. It takes no more.
+    lane = FakeLane(lambda unit: b"found")
+    with pytest.raises(vesica.Stopped, match="this attempt of the run is over"):
+        run_lane(lane, old)
+    assert set(lane.said) == {"cancel"} and lanes.finished(there, "run") == []
+    with pytest.raises(vesica.Stopped):
+        turns[0].take(2)
+    new = rows.Work(old.kit, old.storage, "run", b"", lanes.attempt(there, "run"))
+    run_lane(FakeLane(lambda unit: b"found"), new)
+    # Four that were had, two that the lane had no use for any more, one own and two common ones of another lane's, and two stretches more.
+    turns = [one.name for one in (place / "run" / "begun").iterdir() if one.name[0] != "c"]
+    assert lanes.begun(there, "run") == 3 + 2 * sum(name.startswith("again") for name in turns) and lanes.attempt(there, "run") == 2
+
+
+def test_turns_are_had_once_whoever_takes_them_when(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each unit had a share of what is allowed, and a unit whose lane broke three times ended a run whose other units had theirs left."""
+    monkeypatch.setattr(lanes, "STRETCH", 4)
+    work = lane_work(place, 10, 2)
+    both = [lanes.Turns(work, number, 10, 2) for number in (0, 1, 0, 0, 1)]
+    had: list[int] = []
+    lock, go = threading.Lock(), threading.Barrier(len(both))
+
+    def take(turns: lanes.Turns, first: int) -> None:
+        go.wait()
+        for unit in range(first, 10, 2):
+            turn = turns.take(unit)
+            assert turn == unit or turn >= 10
+            with lock:
+                had.append(turn)
+
+    threads = [threading.Thread(target=take, args=(turns, turns._number)) for turns in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(had) == 25 and len(set(had)) == 25 and set(range(10)) <= set(had)
+    assert lanes.begun(work.there(), "run") >= 25
+
+
+def test_lanes_of_another_number_than_the_runs_have_no_own_turns(place: Path) -> None:
+    """Their lanes have other units, so a stretch of one and a stretch of the other may have a unit in common."""
+    work = lane_work(place, 10, 2)
+    assert lanes.Turns(work, 1, 10, 2).take(3) == 3
+    assert lanes.Turns(work, 0, 10, 3).take(3) == 10 and lanes.Turns(work, 1, 10, 3).take(4) == 26
+    assert lanes.begun(work.there(), "run") == 5 + 2 * 16
+    work.there().remove("run/shape")
+    assert lanes.begun(work.there(), "run") is None
+
+
+def test_rows_that_are_not_in_their_place_are_nobody_elses_and_do_not_stay(place: Path, port: int) -> None:
+    """After a failed end the joined rows stood beside the output, for every user of the machine."""
+    pq.write_table(pa.table({"id": ["a"], "n": [1]}), place / "t.parquet")
+    spec, _ = jobs(port)
+    source = drive.OfFiles(rows.files(place / "t.parquet"), spec, place / "out")
+
+    def write() -> Path:
+        beside = source.beside("a-run")
+        source.write(None, None, [], beside, False)
+        assert beside.stat().st_mode & 0o777 == 0o700 and list(beside.iterdir())
+        return beside
+
+    def fails(start: Any) -> Any:
+        write()
+        raise vesica.PeerError("bob found another result")
+
+    meeting = SimpleNamespace(abort=lambda fault: None, cancel=lambda: None)
+    watch = SimpleNamespace(told=lambda: None)
+    side = SimpleNamespace(_meet=lambda: None, _rest=fails, meeting=meeting, name="a-run", source=source, on=Twice(), watch=watch)
+    with pytest.raises(vesica.PeerError):
+        drive.Run._run(side)
+    assert not source.beside("a-run").exists() and not source.output.exists()
+
+    beside, usual = write(), place / "usual"
+    usual.mkdir()
+    # As a task leaves it that was killed.
+    (beside / ".part-000000.parquet.00").write_bytes(b"half a row")
+    source.commit(beside)
+    assert source.output.stat().st_mode == usual.stat().st_mode and [one.name for one in source.output.iterdir()] == ["part-000000.parquet"]
+
+
+def test_the_first_of_a_name_stands_in_a_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first_stands(storage.Folder(place / "a" / "folder"))
+    assert (place / "a" / "folder").stat().st_mode & 0o777 == 0o700
+    assert not [path for path in (place / "a" / "folder").rglob(".*")]
+
+    def link(*args: Any) -> None:
+        raise PermissionError(1, "not permitted")
+
+    monkeypatch.setattr(storage.os, "link", link)
+    with pytest.raises(vesica.ConfigError, match="cannot put a file in place exclusively .not permitted.; name a folder on NFS"):
+        storage.Folder(place / "another").probe()
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a bucket."""
+    pytest.importorskip("obstore")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)
+    server.start()
+    try:
+        address = "http://127.0.0.1:%d" % server.get_host_and_port()[1]
+        told = {"ENDPOINT": address, "ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": "s", "REGION": "us-east-1", "ALLOW_HTTP": "true"}
+        for name, value in told.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        urllib.request.urlopen(urllib.request.Request(f"{address}/bucket", method="PUT")).read()
+        storage.opened.cache_clear()
+        yield "s3://bucket/vesica"
+    finally:
+        storage.opened.cache_clear()
+        server.stop()
+
+
+def test_the_first_of_a_name_stands_in_a_bucket(bucket: str) -> None:
+    there = storage.Objects(storage.address(bucket + "/"))
+    first_stands(there)
+    with pytest.raises(vesica.ConfigError, match="has a user or a password in its address"):
+        storage.address("s3://me:secret@bucket/vesica")
+
+    class Forgets(storage.Objects):
+        """A store that takes every object."""
+
+        def put(self, name: str, pieces: Any, durable: bool = True) -> bool:
+            self._obstore.put(self._store, name, b"".join(pieces))
+            return True
+
+    with pytest.raises(vesica.ConfigError, match="a second object of the same name replaced the first"):
+        Forgets(bucket).probe()
+    with pytest.raises(vesica.ConfigError, match="name a bucket that this machine and every worker can write to"):
+        storage.Objects("s3://nothing/vesica").probe()
+
+
+def test_a_run_keeps_its_state_in_a_bucket(bucket: str, place: Path, port: int) -> None:
+    made = tables(place, 1_500)
+    both = dict(zip(("alice", "bob"), jobs(port, limits={"max_keys": 3_000}, unit=100)))
+    thread, done = plain(SimpleNamespace(jobs=both, tables=made), "bob")
+    one = drive.of_files(Twice(), both["alice"], str(place / "alice"), place / "out", {}, {"storage": bucket, "workers": 2})
+    report = one.run()
+    thread.join()
+    assert not isinstance(done[0], BaseException), done[0]
+    out = pa.concat_tables(pq.read_table(part) for part in sorted((place / "out").iterdir())).to_pylist()
+    assert out == expected(made, "alice") and report.outcome.matched
+    assert not storage.opened(bucket).names("")
+
+
+def first_stands(there: storage.Storage) -> None:
+    there.probe()
+    assert there.put("run/found/unit-7", [b"the ", b"first"]) and not there.put("run/found/unit-7", [b"another"])
+    assert there.get("run/found/unit-7") == b"the first"
+    assert there.read("run/found/unit-7", 4, 3) == b"fir" and there.read("run/found/unit-7", 6, 99) == b"rst"
+    assert there.put("run/found/unit-10", [b""], durable=False)
+    there.sync(["run/found/unit-10"])
+    assert there.names("run/found") == ["unit-10", "unit-7"] and there.names("run/begun") == []
+    assert there.has("run/found/unit-10") and not there.has("run/found/unit-1") and not there.has("run/found/unit-11")
+    there.remove("run/found/unit-7")
+    assert there.names("run/found") == ["unit-10"]
+    there.remove("run")
+    assert there.names("run/found") == []
+
+
+def test_no_worker_imports_pandas(place: Path) -> None:
+    """It takes a worker a second, and there are many."""
+    code = """if True:
+        import sys, numpy, pyarrow as pa, pyarrow.parquet as pq
+        from pathlib import Path
+        from vesica._cluster import lanes, rows
+        numbers = rows.of_numbers(numpy.arange(9, dtype=numpy.uint64))
+        pq.write_table(pa.Table.from_arrays([numbers], ["n"]), "t.parquet", row_group_size=4)
+        found = rows.imported(pa.Table.from_arrays([numbers] * 3, ["row", "pair", "times"]))
+        rows.take_rows("t.parquet", [4, 4, 1], found, None, True, Path("out.parquet"))
+        cut = rows.CutIds("n", 2)(found.rename_columns(["n", "pair", "times"]))[1]
+        rows.Repeats()(0, rows.pieces(rows.of_pieces(cut)))
+        rows.numbers_of(found.take(rows.of_numbers(numpy.array([2, 1])))["row"])
+        assert not {"pandas", "pyarrow.dataset"} & set(sys.modules), sorted(sys.modules)"""
+    subprocess.run([sys.executable, "-c", code], cwd=place, check=True)

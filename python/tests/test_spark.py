@@ -1,0 +1,233 @@
+"""Spark in its mode local-cluster, with executors that are processes of their own, against a plain run."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'vesica[spark]'")
+
+import pyarrow as pa  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
+import vesica  # noqa: E402
+from conftest import bytes_of, jobs, plain, start_of  # noqa: E402
+
+java = pytest.mark.skipif(
+    shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java: apt-get install openjdk-17-jre-headless"
+)
+
+HERE = Path(__file__).resolve().parent
+
+
+def sides(place: Path, port: int, count: int, **shared: Any) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+    """Jobs of both, of whom alice listens, and a table of each, that of bob in Parquet files."""
+    shared = {"learns": ["alice", "bob"], "limits": {"max_keys": 2 * count}, **shared}
+    both = dict(zip(("alice", "bob"), jobs(port, **shared)))
+    made, shuffled = {}, random.Random(7)
+    for name, first in (("alice", 0), ("bob", count // 2)):
+        both[name]["mine"]["patience"] = "5m"
+        numbers = list(range(first, first + count))
+        shuffled.shuffle(numbers)
+        # Some rows have no key, and some keys stand in two rows of bob's.
+        keys = [None if n % 97 == 0 else f"{n // 2 * 2 if name == 'bob' and n % 50 == 1 else n:08}" for n in numbers]
+        made[name] = pa.table({"id": keys, "n": numbers})
+    folder = place / "bob"
+    folder.mkdir()
+    each = -(-count // 4)
+    for i in range(4):
+        pq.write_table(made["bob"].slice(i * each, each), folder / f"{i}.parquet", row_group_size=max(1, each // 3))
+    return both, made
+
+
+def expected(made: dict[str, pa.Table]) -> list[dict[str, Any]]:
+    there = set(made["alice"]["id"].drop_null().to_pylist())
+    return [row for row in made["bob"].to_pylist() if row["id"] in there]
+
+
+def started(place: Path, job: dict[str, Any], **more: Any) -> subprocess.Popen[str]:
+    """Bob's side, on a cluster of two executors that are processes of their own."""
+    call = {"job": job, "data": str(place / "bob"), "storage": str(place / "storage"), "output": str(place / "out"), **more}
+    (place / "call.json").write_text(json.dumps(call))
+    log = open(place / "log", "a")
+    return subprocess.Popen([sys.executable, HERE / "spark_side.py", place / "call.json"], stdout=subprocess.PIPE, stderr=log, text=True)
+
+
+def ended(place: Path, side: subprocess.Popen[str], seconds: int = 600) -> dict[str, Any]:
+    out, _ = side.communicate(timeout=seconds)
+    assert side.returncode == 0, (place / "log").read_text()[-6000:]
+    return json.loads(out.splitlines()[-1])
+
+
+def out(place: Path) -> list[dict[str, Any]]:
+    return pa.concat_tables(pq.read_table(part) for part in sorted((place / "out").glob("*.parquet"))).to_pylist()
+
+
+@java
+@pytest.mark.parametrize("kills", [False, True])
+def test_spark_meets_a_plain_run(tmp_path: Path, port: int, kills: bool) -> None:
+    both, made = sides(tmp_path, port, 5_000, unit=64)
+    thread, done = plain(SimpleNamespace(jobs=both, tables=made), "alice")
+    side = started(tmp_path, both["bob"])
+    killed = 0
+    if kills:
+        # An executor that has lanes under way: Spark starts another, and the lanes again.
+        found = tmp_path / "storage"
+        end = time.monotonic() + 300
+        while sum(1 for _ in found.glob("*/found/unit-*")) < 4:
+            assert time.monotonic() < end and side.poll() is None, (tmp_path / "log").read_text()[-6000:]
+            time.sleep(0.01)
+        killed = kill_an_executor(side.pid)
+    bob = ended(tmp_path, side)
+    thread.join()
+    assert not isinstance(done[0], BaseException), done[0]
+    rows, wanted = out(tmp_path), expected(made)
+    pairs = {row.pop("pair") for row in rows}
+    assert {row["n"] for row in rows} == {row["n"] for row in wanted} and len(pairs) == bob["matched"]
+    assert sorted(row["id"] for row in rows) == sorted(done[0].table.to_arrow()["id"].to_pylist())
+    assert bob["rows"] == len(rows) and killed == kills
+    assert not list((tmp_path / "storage").iterdir())
+
+
+def kill_an_executor(driver: int) -> int:
+    """Kills one executor of the driver's cluster; says how many that were."""
+    for one in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (one / "cmdline").read_bytes()
+            if b"CoarseGrainedExecutorBackend" in line and b"local-cluster" not in line and _of(int(one.name), driver):
+                os.kill(int(one.name), signal.SIGKILL)
+                return 1
+        except (OSError, ProcessLookupError):
+            continue
+    return 0
+
+
+def _of(pid: int, ancestor: int) -> bool:
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return False
+
+
+@java
+def test_a_frame_is_matched_by_its_ids(tmp_path: Path, port: int) -> None:
+    both, made = sides(tmp_path, port, 3_000, learns=["bob"])
+    for part in (tmp_path / "bob").glob("*.parquet"):
+        table = pq.read_table(part)
+        # Ids below zero.
+        pq.write_table(table.set_column(1, "n", pa.array([-n for n in table["n"].to_pylist()])), part)
+    thread, done = plain(SimpleNamespace(jobs=both, tables=made), "alice")
+    bob = ended(tmp_path, started(tmp_path, both["bob"], ids="n"))
+    thread.join()
+    assert not isinstance(done[0], BaseException), done[0]
+    assert sorted(row["n"] for row in out(tmp_path)) == sorted(-row["n"] for row in expected(made))
+    assert bob["rows"] == len(expected(made))
+
+
+@java
+def test_what_a_worker_refuses_is_told_once_and_as_itself(tmp_path: Path, port: int) -> None:
+    """Spark starts a task that raises three times more, and wraps what it raised."""
+    both, made = sides(tmp_path, port, 1_000)
+    side = started(tmp_path, both["bob"], ids="n", repeat=True)
+    assert side.wait(300) == 1
+    said = "InputError: column 'n': 500 stands in several rows, and 2 more rows repeat the number of another"
+    assert said in (tmp_path / "log").read_text()
+    assert "Lost task" not in (tmp_path / "log").read_text()
+
+
+def test_who_asks_the_driver_without_its_token_is_told_nothing(port: int) -> None:
+    import socket
+
+    from vesica._cluster import engine
+    from vesica.spark._keeper import Keeper, Kit
+
+    start = start_of(port, limits={"max_keys": 100})
+    keeper = Keeper(start, "127.0.0.1", "127.0.0.1")
+    assert engine.start(keeper.kit).run == start.run
+    assert bytes_of(engine.start(keeper.kit).secret) == bytes_of(start.secret)
+    wrong = Kit(keeper.kit.host, keeper.kit.port, bytes(16))
+    with pytest.raises(vesica.NetworkError, match="the driver does not answer at 127.0.0.1"):
+        wrong.ask(vesica._core.Recipient().public)
+    heard = []
+    with socket.create_connection((keeper.kit.host, keeper.kit.port)) as link:
+        link.sendall(keeper.kit.token + vesica._core.Recipient().public)
+        while piece := link.recv(1 << 16):
+            heard.append(piece)
+    assert bytes_of(start.secret) not in b"".join(heard) and start.to_bytes()[:16] in b"".join(heard)
+    keeper.close()
+    with pytest.raises(vesica.NetworkError):
+        keeper.kit.ask(vesica._core.Recipient().public)
+
+
+def test_a_cluster_that_talks_in_clear_is_refused_or_accepted_by_name() -> None:
+    from vesica.spark import _engine
+
+    def session(master: str, **conf: str) -> Any:
+        return SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: {name.replace("_", "."): of for name, of in conf.items()}, master=master))
+
+    _engine.check(session("local-cluster[2,1,1024]"), [])
+    _engine.check(session("yarn", spark_authenticate="true", spark_network_crypto_enabled="true"), [])
+    _engine.check(session("yarn"), ["cluster_without_encryption"])
+    for conf in ({}, {"spark_network_crypto_enabled": "true"}):
+        with pytest.raises(vesica.ConfigError, match="the executors of yarn talk with the driver in clear"):
+            _engine.check(session("yarn", **conf), [])
+    with pytest.raises(vesica.ConfigError, match="accept: is"):
+        _engine.check(session("local"), "cluster_without_encryption")
+    with pytest.raises(vesica.ConfigError, match="Spark Connect"):
+        _engine.check(SimpleNamespace(), [])
+
+
+def test_a_side_that_listens_is_refused(port: int) -> None:
+    from vesica.spark import _run
+
+    alice, bob = jobs(port)
+    with pytest.raises(vesica.ConfigError, match="mine.listen: a Spark cluster dials"):
+        _run._dials(alice)
+    _run._dials(bob)
+
+
+def test_pieces_come_out_of_the_shuffle_as_they_went_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vesica.spark import _engine
+
+    monkeypatch.setattr(_engine.TaskContext, "get", staticmethod(lambda: SimpleNamespace(partitionId=lambda: 3)))
+
+    def cut(item: int) -> tuple[int, list[bytes]]:
+        if item == 9:
+            raise vesica.InputError("no item")
+        return item, [b"%d" % item * 10, b""]
+
+    numbers = pa.RecordBatch.from_pydict({"id": [0, 1]})
+    chunks = list(_engine._Cutting(cut, [5, 6], 2, 4)(iter([numbers])))
+    in_order = sorted(chunks, key=lambda one: one.column(0)[0].as_py())
+    results = list(_engine._Joining(lambda part, pieces: (part, list(pieces)), 2)(iter(reversed(in_order))))
+    got = {(one.column(0)[0].as_py(), one.column(1)[0].as_py()): _engine.pickle.loads(one.column(2)[0].as_py()) for one in results}
+    assert got == {(_engine.TOLD, 2): [5, 6], (_engine.JOINED, 1): (1, [b"", b""]), (_engine.JOINED, 0): (0, [b"6" * 10, b"5" * 10])}
+    lost = [one for one in in_order if one.column(2)[0].as_py() != 1]
+    with pytest.raises(vesica.InternalError, match="a chunk of a piece was lost or came twice"):
+        raise _engine.pickle.loads(next(one for one in _engine._Joining(lambda *of: None, 2)(iter(lost)) if one.column(0)[0].as_py() == _engine.FAILED).column(2)[0].as_py())
+    failed = list(_engine._Cutting(cut, [9, 6], 2, 4)(iter([numbers])))[-1]
+    assert isinstance(_engine.pickle.loads(failed.column(3)[0].as_py()), vesica.InputError)
+
+
+@java
+@pytest.mark.skipif("VESICA_LONG" not in os.environ, reason="takes minutes: set VESICA_LONG")
+def test_ten_million_rows(tmp_path: Path, port: int) -> None:
+    both, made = sides(tmp_path, port, int(os.environ.get("VESICA_SPARK_ROWS", "10000000")), learns=["bob"])
+    thread, done = plain(SimpleNamespace(jobs=both, tables=made), "alice")
+    bob = ended(tmp_path, started(tmp_path, both["bob"], memory=3000), 3600)
+    thread.join()
+    print(json.dumps(bob))
+    assert not isinstance(done[0], BaseException), done[0]
+    assert out(tmp_path) == expected(made)

@@ -1,0 +1,417 @@
+"""The driver: meets the other side, has the rows cut and shuffled, lets lanes match, and has the found rows written."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .. import _core
+from .._errors import ConfigError, InputError, InternalError, NetworkError, PeerError, VesicaError
+from .._jobs import Document, document
+from .._progress import Progress, watcher
+from .._report import Report
+from . import lanes, rows
+from .engine import Engine
+from .storage import Address
+from .storage import address as _address
+from .storage import opened as _opened
+
+#: Bytes of a row in the shuffle of what was found: row, pair, times.
+FOUND = 24
+
+#: Parts of that shuffle, at most.
+PARTS = 64
+
+
+def of_files(
+    on: Engine,
+    job: Document | None,
+    data: rows.Paths | None,
+    output: str | os.PathLike[str] | None,
+    fields: dict[str, Any],
+    run: dict[str, Any],
+) -> Run:
+    """The run of a job over Parquet files."""
+    text, is_json = document(job, fields)
+    read, keep = _core.read_job(text, is_json, data is not None)
+    spec = json.loads(read)
+    if data is None and "path" not in spec["mine"]["input"]:
+        raise ConfigError("mine.input: a cluster reads files and starts no program: name them in mine.input.path or in data=")
+    files = rows.files(spec["mine"]["input"]["path"] if data is None else data)
+    place = output if output is not None else None if keep else spec["mine"].get("output", {}).get("path")
+    return Run(spec, OfFiles(files, spec, place), on, **run)
+
+
+def of_table(job: Document | None, keys: str | Sequence[str], fields: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A job over rows that the cluster has in tables of its own, and the names of the key columns."""
+    names = [keys] if isinstance(keys, str) else list(keys)
+    text, is_json = document(job, fields)
+    spec = json.loads(_core.read_job(text, is_json, True)[0])
+    if spec["mine"]["input"]["keys"] != names:
+        said = spec["mine"]["input"]["keys"]
+        raise ConfigError(f"mine.input.keys: is {said}, and keys= is {names}; name the same columns, in the same order")
+    return spec, names
+
+
+class Placed:
+    """Rows that are written to a folder beside their place, and put there at the end."""
+
+    def __init__(self, output: str | os.PathLike[str] | None, learns: bool) -> None:
+        self.output = Path(output or "").absolute()
+        if not learns:
+            return
+        if output is None:
+            raise ConfigError("mine.output.path: is missing: name a folder for the rows that match, or give output=")
+        if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
+            # Another program's rows are never replaced, and nothing in a folder says that they are this run's.
+            killed = (
+                "If it has the rows of a run that was killed at its end and is to go on by mine.resume, move them away: the run writes "
+                "them again"
+            )
+            raise ConfigError(f"output: {self.output}: is there already and not an empty folder; name another one, or empty it. {killed}")
+
+    def commit(self, folder: Path) -> None:
+        """Puts what was written in its place."""
+        # A task that was killed leaves what it had begun.
+        for begun in folder.glob(".*"):
+            begun.unlink()
+        _sync(folder)
+        self.output.mkdir(parents=True, exist_ok=True)
+        folder.chmod(self.output.stat().st_mode & 0o777)
+        os.replace(folder, self.output)
+        _sync(self.output.parent)
+
+    def discard(self, run: str) -> None:
+        """Removes what was written and not put in its place."""
+        shutil.rmtree(self.beside(run), ignore_errors=True)
+
+    def written(self) -> dict[str, Any]:
+        """What the report says of the output."""
+        parts = list(self.output.glob("*.parquet"))
+        rows = sum(pq.read_metadata(part).num_rows for part in parts)
+        return {"path": str(self.output), "rows": rows, "bytes": sum(part.stat().st_size for part in parts)}
+
+    def beside(self, run: str) -> Path:
+        """Where rows are written before they are put in place."""
+        return self.output.with_name(f".{self.output.name}.{run}")
+
+class OfFiles(Placed):
+    """Rows of Parquet files, written back by file."""
+
+    def __init__(self, files: rows.Files, spec: dict[str, Any], output: str | os.PathLike[str] | None) -> None:
+        self.files, self.spec = files, spec
+        said = spec["mine"].get("output") or {}
+        for field, right in (("format", "parquet"), ("null", None)):
+            if said.get(field, right) != right:
+                raise ConfigError(f"mine.output.{field}: is {said[field]!r}; a run on a cluster writes Parquet, so leave it out")
+        if said.get("parts") is not None:
+            raise ConfigError(
+                f"mine.output.parts: is {said['parts']!r}; a run on a cluster writes a file for each file of the input, so leave it out"
+            )
+        self.columns: list[str] | None = said.get("columns")
+        learns = spec["mine"]["name"] in spec["shared"]["learns"]
+        if learns and output is not None:
+            missing = [name for name in self.columns or [] if name not in files.schema.names]
+            if missing:
+                raise InputError(f"{files.paths[0]}: there is no column {missing[0]!r} (mine.output.columns)")
+            if "pair" in (self.columns or files.schema.names) and len(spec["shared"]["learns"]) > 1:
+                raise InputError(f"{files.paths[0]}: has a column 'pair', which the output needs for its own; rename it")
+        super().__init__(output, learns)
+
+    @property
+    def identity(self) -> bytes:
+        """What a run is about that is taken up again: the files, and the columns that are keys."""
+        keys = json.dumps(self.spec["mine"]["input"]["keys"]).encode()
+        return hashlib.blake2b(self.files.identity + keys, digest_size=32).digest()
+
+    def rows(self) -> int:
+        return self.files.rows
+
+    def shuffle(self, on: Engine, work: rows.Work, folder: str, units: int) -> tuple[list[Any], list[Any]]:
+        """Cuts the rows and packs their units; gives what was told of the rows, and where the units stand."""
+        parts = rows.parts(self.rows(), rows.RECORD, on.width, units)
+        cut = rows.CutFiles(work, list(dict.fromkeys(self.spec["mine"]["input"]["keys"])), parts)
+        return on.exchange(rows.stretches(self.files, on.width), cut, rows.Pack(work, folder, parts), parts)
+
+    def write(self, on: Engine, work: rows.Work, units: list[int], folder: Path, with_pair: bool) -> int:
+        """Writes what these units found beside its place; says how many found rows came."""
+        # Rows are in clear here, and in their place only when the run has ended well: until then they are this user's alone.
+        folder.mkdir(mode=0o700, parents=True)
+        found = 0
+        if units:
+            files, parts = self.files, min(len(self.files.paths), max(on.width, PARTS))
+            take = rows.Take(work, files.paths, files.groups, str(folder), self.columns, with_pair, parts)
+            groups = [units[at : at + rows.UNITS] for at in range(0, len(units), rows.UNITS)]
+            _, taken = on.exchange(groups, rows.CutFound(work, parts), take, parts)
+            found = sum(taken)
+        if not any(folder.glob("*.parquet")):
+            names = self.columns or self.files.schema.names
+            empty = self.files.schema.empty_table().select(names)
+            if with_pair:
+                empty = empty.append_column("pair", pa.array([], pa.uint64()))
+            pq.write_table(empty, folder / "part-000000.parquet")
+        return found
+
+
+def _sync(folder: Path) -> None:
+    """Brings the names in a folder to the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class Run:
+    """A run from its start to its end, over as many links as it takes."""
+
+    def __init__(
+        self,
+        spec: dict[str, Any],
+        source: Any,
+        on: Engine,
+        *,
+        storage: Address,
+        workers: int,
+        doors: int | None = None,
+        advertise: Sequence[str] | None = None,
+        accept: Sequence[str] = (),
+        progress: Progress = None,
+    ) -> None:
+        if workers < 1:
+            raise ConfigError(f"workers: is {workers}; name at least one")
+        self.source, self.spec, self.on = source, spec, on
+        self.address = _address(storage)
+        self.there = _opened(self.address)
+        self.workers, self.doors, self.advertise = workers, doors, list(advertise or [])
+        self.accept = accept
+        self.tell = watcher(progress) or (lambda event: None)
+        self.began = time.monotonic()
+        self.learns = spec["mine"]["name"] in spec["shared"]["learns"]
+        self.all_learn = len(spec["shared"]["learns"]) == len(spec["shared"]["parties"])
+        self.there.probe()
+        mine = spec["mine"]
+        # Lanes are shares that never change, so there are more of them than workers on either side: each worker has its part of the last.
+        mine.setdefault("lanes", min(4 * workers, 1024))
+        mine.setdefault("workers", 2 * workers)
+        # The engine wants the names of files, and opens none of them.
+        mine["input"].pop("command", None)
+        mine["input"]["path"] = "table.parquet"
+        if self.learns:
+            mine["output"] = {"path": "rows.parquet"}
+        self.meeting = _core.Meeting(json.dumps(spec), True, source.identity, watcher(progress))
+        #: The run that the sides met for, in the storage.
+        self.name: str | None = None
+        self.work: rows.Work | None = None
+        self.costs: list[dict[str, Any]] = []
+        self.lane_costs: list[str] = []
+        #: Units that were finished when they were last counted, and when they are to be counted again.
+        self.done, self.next_look = 0, 0.0
+        #: Whether the meeting was stopped from this side.
+        self.over = False
+        #: Whether the run ends without the other side.
+        self.alone = False
+
+    def run(self) -> Report:
+        """Meets the other side as often as the link breaks, until both are done."""
+        with self.on.watch(self.accept, self._refuse) as self.watch:
+            return self._run()
+
+    def _run(self) -> Report:
+        try:
+            while True:
+                try:
+                    return self._rest(self._meet())
+                except NetworkError as error:
+                    if self.over or not self.meeting.reached() or not self.meeting.again(self._finished()):
+                        raise
+                    self.tell({"event": "note", "text": f"lost the other side, waiting for it to come back: {error}"})
+        except BaseException as error:
+            # The other side is told whose fault it is, if it is still there.
+            with contextlib.suppress(VesicaError):
+                self.meeting.abort(error.fault if isinstance(error, VesicaError) else "interrupted")
+            if self.name is not None:
+                # A run that is taken up again writes its rows anew.
+                self.source.discard(self.name)
+            # Of a run that was refused while it lasted, the rest is what followed from that.
+            self.watch.told()
+            raise
+        finally:
+            self.meeting.cancel()
+            self.on.release()
+
+    def _refuse(self) -> None:
+        """A machine has joined that is not let in. No worker there is given the secret, and what is under way ends."""
+        self.over = True
+        self.meeting.cancel()
+        self.on.release()
+
+    def _meet(self) -> _core.Start:
+        """Meets the other side. If that is gone and is not needed any more, the run goes on without it."""
+        if self.name is None and (kept := self.meeting.run()) is not None:
+            # What cannot be read here is refused before anybody is contacted.
+            if self.there.has(f"{kept}/index"):
+                rows.Units.from_json(self.there.get(f"{kept}/index"), f"{self.address}/{kept}")
+            lanes.mend(self.there, kept)
+        try:
+            return self.meeting.meet(self._finished(), self._begun())
+        except (NetworkError, PeerError):
+            start = self.meeting.alone(self._finished())
+            if start is None:
+                raise
+            self.alone = True
+            return start
+
+    def _finished(self) -> list[int]:
+        """The units that are done on this side, of the run that the meeting would go on with."""
+        run = self.meeting.run()
+        return [] if run is None else lanes.finished(self.there, run)
+
+    def _begun(self) -> int | None:
+        """How often units were begun on this side. None if there is a run whose files are lost, of which nobody can say it."""
+        run = self.meeting.run()
+        return 0 if run is None else lanes.begun(self.there, run)
+
+    def _rest(self, start: _core.Start) -> Report:
+        """The run from the meeting to its end."""
+        work = self._enter(start)
+        units, count = self._units(work, start.units), self.source.rows()
+        self.meeting.size(units.keys, count - units.given, count, units.largest)
+        terms, work = self._match(work)
+
+        # A unit that is missing here is found out by the meeting, which knows whose fault that is.
+        def head(unit: int) -> tuple[int, bytes, int, int, int]:
+            return terms.unit(unit, self.there.read(work.name("found", f"unit-{unit}"), 0, terms.head))
+
+        with ThreadPoolExecutor(16) as pool:
+            found = list(pool.map(head, lanes.finished(self.there, work.run)))
+        try:
+            self.meeting.settle(found)
+        except InputError:
+            # Too few keys are common: what was found may not be looked at, by nobody.
+            self.there.remove(work.name("found"))
+            raise
+        matched = {unit: of_unit for unit, _, _, of_unit, _ in found}
+        beside = self.source.beside(work.run)
+        if self.all_learn:
+            self._write(work, terms, matched)
+        self.meeting.finish()
+        if self.all_learn:
+            self.source.commit(beside)
+        report = json.loads(self.meeting.close(self.lane_costs, lanes.begun(self.there, work.run) or 0))
+        if self.learns and not self.all_learn:
+            # The other side is gone by now, and does not see from the clock how much there is.
+            self._write(work, terms, matched)
+            self.source.commit(beside)
+        if self.learns:
+            report["outcome"]["output"] = self.source.written()
+        report["cost"] += self.costs
+        self.meeting.forget()
+        self.there.remove(work.run)
+        return Report.from_json(json.dumps(report))
+
+    def _enter(self, start: _core.Start) -> rows.Work:
+        """What tasks are told of the run, which begins unless it is this one already."""
+        if self.work is None or self.name != start.run:
+            if self.name is not None:
+                # The other side has forgotten that run. Rows of it are in clear where they were about to be put in place.
+                self.source.discard(self.name)
+            self.there.put(f"{start.run}/shape", [json.dumps([start.units, start.lanes]).encode()])
+            self.name = start.run
+            self.work = rows.Work(self.on.hold(start), self.address, start.run)
+        return self.work
+
+    def _units(self, work: rows.Work, units: int) -> rows.Units:
+        """The packed units, which are made unless they are there."""
+        if not self.there.has(work.name("index")):
+            count = self.source.rows()
+            with self._phase("shuffle", "rows", count):
+                folder = f"units-{secrets.token_hex(4)}"
+                told, packed = self.source.shuffle(self.on, work, folder, units)
+                made = rows.Units.of(folder, (place for part in packed for place in part))
+                read, given = (sum(one[which] for one in told) for which in (0, 1))
+                if (read, given) != (count, made.given):
+                    raise InternalError(
+                        f"{count} rows: {read} were read, {given} of them have a key, and {made.given} came out of the shuffle; a piece was lost"
+                    )
+                self.there.put(work.name("index"), [made.to_json()])
+        return rows.Units.from_json(self.there.get(work.name("index")), f"{self.address}/{work.run}")
+
+    def _match(self, work: rows.Work) -> tuple[_core.Terms, rows.Work]:
+        """Has the lanes match what is missing."""
+
+        def told(terms: _core.Terms) -> rows.Work:
+            return replace(work, terms=terms.to_bytes(), attempt=lanes.attempt(self.there, work.run))
+
+        if self.alone or self.meeting.dials():
+            terms = self.meeting.lanes([], self.workers)
+            with self._phase("match", "units", terms.units):
+                if not terms.is_whole:
+                    self.lane_costs = []
+
+                    def look() -> None:
+                        self.meeting.progress(self._step(work.run), terms.units)
+
+                    self.lane_costs = self.on.dial(told(terms), terms.lanes, terms.at_once, look)
+                self.meeting.finished()
+            return terms, told(terms)
+        with self.on.doors(self.spec, self.workers, self.doors, self.advertise) as doors:
+            terms = self.meeting.lanes(doors.told, self.workers)
+            with self._phase("match", "units", terms.units):
+                if terms.is_whole:
+                    self.meeting.finished()
+                else:
+                    self.lane_costs = doors.serve(told(terms), self)
+        return terms, told(terms)
+
+    def _write(self, work: rows.Work, terms: _core.Terms, units: dict[int, int]) -> None:
+        """Has the rows that these units found written beside their place: so many rows each. Tasks are given the units without a match,
+        too, so that nobody who sees them sees which these are. They are given in an order that nobody knows: the other side may wait for all of
+        them, and how long several workers take would say a little of where the unit with the most rows stands. A run has one such order: from
+        several groups of units that are joined together, and how many rows each has, the rows of single units would follow."""
+        beside = self.source.beside(work.run)
+        self.source.discard(work.run)
+        with self._phase("write", "rows", None):
+            expected = sum(units.values())
+            order = [unit for unit in terms.order() if unit in units] if expected else []
+            came = self.source.write(self.on, work, order, beside, self.all_learn)
+        if came != expected:
+            why = "a piece was lost between the units and the files; the run can be ended again from what it kept"
+            raise InternalError(f"{expected} rows were found, and {came} of them came to be written: {why}")
+
+    def _step(self, run: str) -> int:
+        """Tells how many units are finished, and gives that number. To count is not what the run spends its time on, however slow the storage is."""
+        began = time.monotonic()
+        if began >= self.next_look:
+            self.done = len(self.there.names(f"{run}/found"))
+            self.tell({"event": "done", "done": self.done})
+            self.next_look = began + 20 * (time.monotonic() - began)
+        return self.done
+
+    @contextlib.contextmanager
+    def _phase(self, name: str, of: str, total: int | None) -> Iterator[None]:
+        self.watch.look()
+        self.tell({"event": "phase", "name": name, "of": of, "total": total})
+        began = time.monotonic()
+        yield
+        # Also of a phase that went on until its end.
+        self.watch.look()
+        wall = time.monotonic() - began
+        self.tell({"event": "phase_end", "name": name, "of": of, "wall_s": wall, "bytes": (0, 0)})
+        if name != "match":
+            cost = {"phase": name, "step": name, "began_s": began - self.began, "wall_s": wall, "cpu_s": 0.0}
+            cost |= {"sent": 0, "received": 0, "rounds": 0}
+            self.costs.append(cost)

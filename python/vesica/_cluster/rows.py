@@ -1,0 +1,539 @@
+"""Rows: which there are, the keys cut and brought together by unit, and the rows that were found read back.
+
+A row is called by its number: the file's place in the list of files, and the row's place in it. What is a class with `__call__` here is a
+task: it is told all that it needs, and what is secret it asks for itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Union
+
+import numpy
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from .. import _core
+from .._errors import ConfigError, InputError, InternalError
+from . import engine, storage
+
+#: The bits of a row's number that say which row of its file it is. A file may have 10^12 rows, and there may be 16 million files.
+ROW_BITS = 40
+
+#: Bytes of a part of the shuffle, at most, where keys are spread evenly. A task that packs one takes about three times as much memory.
+PART = 256 << 20
+
+#: Bytes of a row in the shuffle: unit, digest, number.
+RECORD = 28
+
+#: Bytes of an id where ids are compared.
+ID = 8
+
+#: Rows that are cut by one task, about: so many, or if there are very many, so that each worker has some tasks. A task takes 100 bytes for each.
+TOGETHER, MOST = 1 << 20, 1 << 23
+
+#: Rows of the output that are made at once. How often a row stands in the join is the other side's word, so no list is that long.
+SLICE = 1 << 20
+
+#: Units whose found files are opened by one task: some 200 MB of rows, where half of the keys match.
+UNITS = 64
+
+#: Bytes behind what a unit found.
+END = 16
+
+#: The form of packed units and of their index. It was 3 when a unit was a row group of a Parquet file.
+FORM = 4
+
+Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
+
+
+@dataclass(frozen=True)
+class Files:
+    """Parquet files, in their order."""
+
+    paths: list[str]
+    #: The rows of each row group of each file.
+    groups: list[list[int]]
+    schema: pa.Schema
+    #: A hash of the files' names, sizes and footers: what is compared before a run is taken up again.
+    identity: bytes
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(map(sum, self.groups))
+
+
+def files(paths: Paths) -> Files:
+    """The files at `paths`: files, folders, or addresses that `pyarrow.fs` knows (`s3://…`), with their footers read."""
+    found = list(_listed(paths))
+    if not found:
+        raise InputError(f"{paths}: there is no Parquet file; name files or a folder with files called *.parquet")
+    if len(found) >= 1 << (63 - ROW_BITS):
+        raise InputError(f"{len(found)} files are too many: at most {1 << (63 - ROW_BITS)} can be matched in one run")
+    with ThreadPoolExecutor(16) as pool:
+        footers = list(pool.map(_footer, found))
+    schema = footers[0][0].schema.to_arrow_schema()
+    hashed = hashlib.blake2b(digest_size=32)
+    for path, (footer, digest) in zip(found, footers):
+        if footer.schema.to_arrow_schema().remove_metadata() != schema.remove_metadata():
+            raise InputError(f"{path}: has other columns than {found[0]}; all files must have the same columns, with the same types")
+        hashed.update(len(path.encode()).to_bytes(8, "little") + path.encode() + digest)
+    groups = [[footer.row_group(i).num_rows for i in range(footer.num_row_groups)] for footer, _ in footers]
+    return Files(found, groups, schema, hashed.digest())
+
+
+def _listed(paths: Paths) -> Iterator[str]:
+    for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
+        name = os.fspath(path)
+        if "@" in name.partition("://")[2].partition("/")[0]:
+            # The address stands in Ray's object store and in errors.
+            raise InputError("a path has a user or a password in its address; give them to the file system by its environment instead")
+        name = name if "://" in name else os.path.abspath(name)
+        system, inside = _system(name)
+        info = system.get_file_info(inside)
+        if info.type == pyarrow.fs.FileType.NotFound:
+            raise InputError(f"{name}: there is no such file or folder")
+        if info.type == pyarrow.fs.FileType.File:
+            yield name
+            continue
+        prefix = name.partition("://")[0] + "://" if "://" in name else ""
+        selector = pyarrow.fs.FileSelector(inside, recursive=True)
+        inner = [one.path for one in system.get_file_info(selector) if one.type == pyarrow.fs.FileType.File]
+        yield from sorted(prefix + one for one in inner if one.endswith(".parquet"))
+
+
+def _system(name: str) -> tuple[pyarrow.fs.FileSystem, str]:
+    """The file system of `name`, and what it is called there. Workers find it anew: what it needs to sign in never travels."""
+    if "://" in name:
+        return pyarrow.fs.FileSystem.from_uri(name)
+    return pyarrow.fs.LocalFileSystem(), name
+
+
+def _opened(name: str) -> pq.ParquetFile:
+    system, inside = _system(name)
+    return pq.ParquetFile(system.open_input_file(inside))
+
+
+def _footer(name: str) -> tuple[pq.FileMetaData, bytes]:
+    """The footer of a file, and a hash of the file's size and footer."""
+    system, inside = _system(name)
+    try:
+        with system.open_input_file(inside) as file:
+            size = file.size()
+            footer = pq.read_metadata(file)
+            # The last eight bytes are the footer's length and the format's mark; a footer names places, sizes and statistics.
+            tail = min(size, footer.serialized_size + 8)
+            file.seek(size - tail)
+            digest = hashlib.blake2b(size.to_bytes(8, "little") + file.read(tail), digest_size=32).digest()
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{name}: is no Parquet file that can be read: {error}") from None
+    return footer, digest
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every task of an attempt is told. Nothing of it is secret: the terms are sealed."""
+
+    #: How the secret is asked for.
+    kit: engine.Kit
+    #: The address of the storage.
+    storage: str
+    #: The run's name, which its names in the storage begin with.
+    run: str
+    #: The terms; none before the sides have counted.
+    terms: bytes = b""
+    #: Which attempt of the run this is.
+    attempt: int = 0
+
+    def start(self) -> _core.Start:
+        """The start, opened."""
+        return engine.start(self.kit)
+
+    def opened(self) -> _core.Terms:
+        """The terms, opened."""
+        return engine.terms(self.kit, self.terms)
+
+    def there(self) -> storage.Storage:
+        """The storage."""
+        return storage.opened(self.storage)
+
+    def name(self, *parts: str) -> str:
+        """A name of the run in the storage."""
+        return "/".join([self.run, *parts])
+
+
+# Some calls of pyarrow's that are natural here import pandas, in each worker anew, for a second: `pa.table`, `pa.array` and `to_numpy`.
+
+
+def imported(table: _core.Table) -> pa.Table:
+    """A table of the native half."""
+    return pa.RecordBatchReader.from_stream(table).read_all()
+
+
+def pieces(table: pa.Table, column: str = "piece") -> list[pa.Buffer]:
+    """The pieces that a column of a table holds, where they stand: a scalar of Arrow's would be a copy."""
+    found: list[pa.Buffer] = []
+    for chunk in table[column].chunks:
+        _, offsets, data = chunk.buffers()
+        ends = numpy.frombuffer(offsets, numpy.int64)[chunk.offset : chunk.offset + len(chunk) + 1].tolist()
+        found += [data.slice(first, end - first) for first, end in zip(ends, ends[1:])]
+    return found
+
+
+def numbers_of(column: pa.ChunkedArray) -> numpy.ndarray:
+    """A column of 64-bit integers without nulls, as numpy has them."""
+    chunks = [numpy.frombuffer(chunk.buffers()[1], numpy.int64)[chunk.offset : chunk.offset + len(chunk)] for chunk in column.chunks if len(chunk)]
+    whole = chunks[0] if len(chunks) == 1 else numpy.concatenate(chunks) if chunks else numpy.empty(0, numpy.int64)
+    return whole.view(numpy.uint64) if pa.types.is_unsigned_integer(column.type) else whole
+
+
+def of_numbers(values: numpy.ndarray) -> pa.Array:
+    """The way back."""
+    kind = pa.uint64() if values.dtype == numpy.uint64 else pa.int64()
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(numpy.ascontiguousarray(values))])
+
+
+def of_pieces(buffers: Iterable[Any]) -> pa.Table:
+    """Pieces as a table, where they stand: a chunk for each."""
+
+    def chunk(buffer: Any) -> pa.Array:
+        data = pa.py_buffer(buffer)
+        offsets = pa.py_buffer(numpy.array([0, data.size], numpy.int64))
+        return pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, data])
+
+    return pa.Table.from_arrays([pa.chunked_array([chunk(buffer) for buffer in buffers], pa.large_binary())], ["piece"])
+
+
+def parts(rows: int, record: int, width: int, most: int) -> int:
+    """How many parts so many rows are shuffled in: one for each task at once, or more if these would be too large."""
+    return max(1, min(most, max(width, -(-rows * record // PART))))
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Row groups of a file, one behind the other, and the number of their first row."""
+
+    path: str
+    groups: list[int]
+    first: int
+
+
+def stretches(table: Files, width: int) -> list[Stretch]:
+    """The table in stretches, for so many tasks at once."""
+    together = max(TOGETHER, min(MOST, table.rows // (4 * width)))
+    found: list[Stretch] = []
+    for number, (path, groups) in enumerate(zip(table.paths, table.groups)):
+        at, taken, size = number << ROW_BITS, [], 0
+        for group, rows in enumerate(groups):
+            if taken and size + rows > together:
+                found.append(Stretch(path, taken, at))
+                at, taken, size = at + size, [], 0
+            taken, size = [*taken, group], size + rows
+        if size:
+            found.append(Stretch(path, taken, at))
+    return found
+
+
+@dataclass(frozen=True)
+class CutFiles:
+    """Cuts a stretch of a file. Tells how many rows it has, and how many of these have a key."""
+
+    work: Work
+    keys: list[str]
+    parts: int
+
+    def __call__(self, stretch: Stretch) -> tuple[tuple[int, int], list[pa.Buffer]]:
+        with _opened(stretch.path) as file:
+            table = file.read_row_groups(stretch.groups, columns=self.keys)
+        cut, rows, given = self.work.start().cut(table, stretch.first, self.parts)
+        return (rows, given), pieces(imported(cut))
+
+
+@dataclass(frozen=True)
+class CutTable:
+    """The same of a table whose rows are called by the integers in a column."""
+
+    work: Work
+    keys: list[str]
+    id: str
+    parts: int
+
+    def __call__(self, table: pa.Table) -> tuple[tuple[int, int], list[pa.Buffer]]:
+        # An id below zero passes as the number that has its bits.
+        numbers = pa.Table.from_arrays([table[self.id].cast(pa.int64(), safe=False).cast(pa.uint64(), safe=False)], ["id"])
+        cut, rows, given = self.work.start().cut(table.select(list(dict.fromkeys(self.keys))), 0, self.parts, numbers)
+        return (rows, given), pieces(imported(cut))
+
+
+#: A packed unit: its number, its file, where its keys begin there and how long they are, the same of its rows, distinct keys, rows with a key.
+Place = tuple[int, str, int, int, int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Packs the units of a part into a file: the keys of all units, and behind them the numbers of the rows of all."""
+
+    work: Work
+    folder: str
+    parts: int
+
+    def __call__(self, part: int, cut: Iterable[Any]) -> list[Place]:
+        packed = imported(self.work.start().pack(part, self.parts, of_pieces(cut)))
+        if not packed.num_rows:
+            return []
+        # A task that is started twice writes two files, and one of them is told of.
+        name = f"part-{part}-{secrets.token_hex(8)}"
+        blobs, rows = (pieces(packed, column) for column in ("blob", "rows"))
+        places: list[Place] = []
+        at, behind = 0, sum(blob.size for blob in blobs)
+        columns = (packed[column].to_pylist() for column in ("unit", "keys", "given"))
+        for unit, keys, given, blob, numbers in zip(*columns, blobs, rows):
+            places.append((unit, name, at, blob.size, behind, numbers.size, keys, given))
+            at, behind = at + blob.size, behind + numbers.size
+        # Once the index is there nothing makes this file again, and the rows in it are read first when the other side is gone.
+        self.work.there().put(self.work.name(self.folder, name), [*blobs, *rows])
+        return places
+
+
+@dataclass(frozen=True)
+class Units:
+    """The packed units of a run, on the storage."""
+
+    #: The folder of their files, in the run.
+    folder: str
+    #: Of each unit that has any row: its file, where its keys stand in it and how long they are, and the same of its rows.
+    places: dict[int, tuple[str, int, int, int, int]]
+    #: Distinct keys in all, and the unit that has the most with their number.
+    keys: int
+    largest: tuple[int, int]
+    #: The rows that have a key, whether they take part or not.
+    given: int
+
+    @classmethod
+    def of(cls, folder: str, packed: Iterable[Place]) -> Units:
+        """Those of these places."""
+        places: dict[int, tuple[str, int, int, int, int]] = {}
+        keys, given, largest = 0, 0, (0, 0)
+        for unit, *place, of_unit, rows in packed:
+            if unit in places:
+                raise InternalError(f"{folder}: holds unit {unit} twice; please report it")
+            places[unit] = tuple(place)
+            keys, given = keys + of_unit, given + rows
+            largest = max(largest, (unit, of_unit), key=lambda one: one[1])
+        return cls(folder, places, keys, largest, given)
+
+    def to_json(self) -> bytes:
+        """As it is kept."""
+        return json.dumps([FORM, self.folder, list(self.places.items()), self.keys, self.largest, self.given]).encode()
+
+    @classmethod
+    def from_json(cls, kept: bytes, where: str) -> Units:
+        """What `to_json` gave, of a run that is kept at `where`."""
+        form, *index = json.loads(kept)
+        if form != FORM:
+            raise ConfigError(
+                f"{where}: was left by a run of another version of Vesica, which packed its units in another form than this one's, {FORM}: "
+                "end the run with that version, or remove this and what mine.resume keeps of the run, and begin it anew"
+            )
+        folder, places, keys, largest, given = index
+        return cls(folder, {unit: tuple(place) for unit, place in places}, keys, tuple(largest), given)
+
+    def load(self, work: Work, unit: int) -> bytes | None:
+        """The keys of a packed unit; None if it has no row. Nothing else of the unit is read, so how long it takes follows from how many
+        keys there are."""
+        return self._read(work, unit, 0)
+
+    def rows(self, work: Work, unit: int) -> bytes | None:
+        """The numbers of the rows of a packed unit; None if it has none."""
+        return self._read(work, unit, 2)
+
+    def _read(self, work: Work, unit: int, which: int) -> bytes | None:
+        if unit not in self.places:
+            return None
+        file, *spans = self.places[unit]
+        return work.there().read(work.name(self.folder, file), *spans[which : which + 2])
+
+
+def ended(data: bytes) -> list[bytes]:
+    """What a unit found, with a hash behind it: it is not brought to the disk at once, and may be in pieces if its machine loses its power."""
+    return [data, hashlib.blake2b(data, digest_size=END).digest()]
+
+
+def is_whole(kept: bytes) -> bool:
+    """Whether these are bytes that `ended` gave."""
+    return len(kept) >= END and ended(kept[:-END])[1] == kept[-END:]
+
+
+@functools.lru_cache(maxsize=2)
+def index(work: Work) -> Units:
+    """The packed units of a run. A process reads the index once."""
+    return Units.from_json(work.there().get(work.name("index")), work.run)
+
+
+def indexed(work: Work) -> Units:
+    """The same, of a run that may be at any attempt."""
+    return index(replace(work, terms=b"", attempt=0))
+
+
+@dataclass(frozen=True)
+class Find:
+    """Opens what units found, and gives `turn` the found rows, which have the columns row, pair and times."""
+
+    work: Work
+
+    def __call__(self, units: list[int]) -> pa.Table:
+        work, terms = self.work, self.work.opened()
+        there, packed = work.there(), indexed(work)
+        return pa.concat_tables(
+            imported(terms.rows(unit, there.get(work.name("found", f"unit-{unit}"))[:-END], packed.rows(work, unit))) for unit in units
+        )
+
+
+@dataclass(frozen=True)
+class CutFound:
+    """Cuts found rows by their files: part n has every file whose number is n modulo the parts. Tells how many there are."""
+
+    work: Work
+    parts: int
+
+    def __call__(self, units: list[int]) -> tuple[int, list[bytes]]:
+        # Which rows matched is the result, and a pair says what unit its row is in: both are sealed again before anything carries them.
+        found, terms = Find(self.work)(units), self.work.opened()
+        of = ((numbers_of(found["row"]) >> numpy.uint64(ROW_BITS)) % numpy.uint64(self.parts)).astype(numpy.int64)
+        order = numpy.argsort(of, kind="stable")
+        ends = numpy.searchsorted(of[order], numpy.arange(self.parts + 1))
+        found = found.take(of_numbers(order))
+        return found.num_rows, [terms.seal_rows(found.slice(low, high - low)) for low, high in zip(ends, ends[1:])]
+
+
+@dataclass(frozen=True)
+class Take:
+    """Writes the found rows of each file of a part, in the file's order, to a file of their own; tells how many found rows there were."""
+
+    work: Work
+    paths: list[str]
+    groups: list[list[int]]
+    folder: str
+    columns: list[str] | None
+    with_pair: bool
+    parts: int
+
+    def __call__(self, part: int, pieces: Iterable[Any]) -> int:
+        terms = self.work.opened()
+        rows = pa.concat_tables(imported(terms.open_rows(bytes(piece))) for piece in pieces)
+        rows = rows.take(of_numbers(numpy.argsort(numbers_of(rows["row"]), kind="stable")))
+        numbers = (numbers_of(rows["row"]) >> numpy.uint64(ROW_BITS)).astype(numpy.int64)
+        files, firsts = numpy.unique(numbers, return_index=True)
+        for number, first, end in zip(files.tolist(), firsts, [*firsts[1:], len(numbers)]):
+            if number % self.parts != part or number >= len(self.paths):
+                raise InternalError(f"rows of file {number} came to part {part}; what was kept was changed, or please report it")
+            out = Path(self.folder) / f"part-{number:06}.parquet"
+            take_rows(self.paths[number], self.groups[number], rows.slice(first, end - first), self.columns, self.with_pair, out)
+        return rows.num_rows
+
+
+@dataclass(frozen=True)
+class Ids:
+    """The ids of found rows, each as often as it was found, and the pairs if they are asked for."""
+
+    work: Work
+    id: str
+    type: pa.DataType
+    with_pair: bool
+
+    def __call__(self, units: list[int]) -> pa.Table:
+        return self._of(Find(self.work)(units))
+
+    def none(self) -> pa.Table:
+        """What comes of no unit."""
+        return self._of(pa.schema([(name, pa.uint64()) for name in ("row", "pair", "times")]).empty_table())
+
+    def _of(self, found: pa.Table) -> pa.Table:
+        # An id below zero has passed through the lanes as the number that has its bits.
+        columns = {self.id: found["row"].cast(pa.int64(), safe=False).cast(self.type, safe=False)}
+        if self.with_pair:
+            columns["pair"] = found["pair"]
+        return pa.Table.from_arrays(list(columns.values()), list(columns))
+
+
+@dataclass(frozen=True)
+class CutIds:
+    """Cuts the integers in a column, so that equal ones come to one part. They are in clear: rows are whoever carries them has them from."""
+
+    id: str
+    parts: int
+
+    def __call__(self, table: pa.Table) -> tuple[int, list[pa.Buffer]]:
+        numbers = table[self.id].cast(pa.int64(), safe=False)
+        if numbers.null_count:
+            raise InputError(f"column {self.id!r}: has a null; every row needs a number of its own")
+        numbers = numpy.sort(numbers_of(numbers))
+        # Stretches of ids may be in one block, or every other one: any bits of them may be even.
+        mixed = (numbers.view(numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15)) >> numpy.uint64(32)
+        of = mixed % numpy.uint64(self.parts)
+        return len(numbers), [pa.py_buffer(numbers[of == part].tobytes()) for part in range(self.parts)]
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """The least integer of a part that stands there several times, and how many more integers are among the others; None if each stands once."""
+
+    def __call__(self, part: int, pieces: Iterable[Any]) -> tuple[int, int] | None:
+        numbers = numpy.sort(numpy.concatenate([numpy.frombuffer(piece, numpy.int64) for piece in pieces] or [numpy.empty(0, numpy.int64)]))
+        same = numbers[1:][numbers[1:] == numbers[:-1]]
+        return (int(same[0]), len(same)) if len(same) else None
+
+
+def distinct(on: engine.Engine, blocks: Any, rows: int, id: str) -> None:
+    """Sees that no two rows have one number in the column `id`. Equal numbers are brought together by a shuffle of their own."""
+    many = parts(rows, ID, on.width, 1 << 16)
+    _, joined = on.exchange(blocks, CutIds(id, many), Repeats(), many)
+    found = [one for one in joined if one is not None]
+    if found:
+        first, others = min(least for least, _ in found), sum(times for _, times in found) - 1
+        more = f", and {others} more rows repeat the number of another" if others else ""
+        raise InputError(f"column {id!r}: {first} stands in several rows{more}; rows are called by it, so give each a number of its own")
+
+
+def take_rows(path: str, groups: list[int], found: pa.Table, columns: list[str] | None, with_pair: bool, out: Path) -> None:
+    """Writes the found rows, which are sorted, of the file `path` to `out`, each as often as it stands in the join. Only the row groups that
+    hold one are read."""
+    places = numbers_of(found["row"]) & numpy.uint64((1 << ROW_BITS) - 1)
+    pairs = numbers_of(found["pair"])
+    # The place in the output behind the last copy of each found row.
+    behind = numpy.cumsum(numbers_of(found["times"]).astype(numpy.int64))
+    starts = numpy.cumsum([0, *groups]).astype(numpy.uint64)
+    ends = numpy.searchsorted(places, starts)
+    beside = out.with_name(f".{out.name}.{secrets.token_hex(8)}")
+    with _opened(path) as file, contextlib.ExitStack() as stack:
+        writer = None
+        for group in range(len(groups)):
+            low, high = int(ends[group]), int(ends[group + 1])
+            if low == high:
+                continue
+            table = file.read_row_group(group, columns=columns)
+            if columns is not None:
+                table = table.select(columns)
+            last = int(behind[high - 1])
+            for at in range(int(behind[low - 1]) if low else 0, last, SLICE):
+                # Which found row each of the next rows of the output is a copy of.
+                of = numpy.searchsorted(behind, numpy.arange(at, min(at + SLICE, last)), side="right")
+                rows = table.take(of_numbers(places[of] - starts[group]))
+                if with_pair:
+                    rows = rows.append_column("pair", of_numbers(pairs[of]))
+                writer = writer or stack.enter_context(pq.ParquetWriter(beside, rows.schema))
+                writer.write_table(rows)
+    with open(beside, "rb") as written:
+        os.fsync(written.fileno())
+    os.replace(beside, out)

@@ -1,0 +1,235 @@
+"""What all machines of a cluster see: files of a folder, or objects. What is put is put once: the first one stands."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, Union
+
+from .._errors import ConfigError
+
+#: Where a storage is: a folder, or the address of objects, such as `s3://bucket/prefix`.
+Address = Union[str, "os.PathLike[str]"]
+
+
+class Storage(Protocol):
+    """Bytes by names such as `RUN/found/unit-7`."""
+
+    def put(self, name: str, pieces: Sequence[Any], durable: bool = True) -> bool:
+        """Puts bytes in place, whole, unless something of that name is there. Says whether it was these. If they are `durable`, they are on the
+        disk when this returns; if not, when `sync` does.
+
+        A worker that was given up may still live, so two may finish the same unit. What is answered once is never answered otherwise."""
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Brings to the disk what was put under these names."""
+
+    def get(self, name: str) -> bytes:
+        """The bytes of that name."""
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        """So many bytes from `start` on, or fewer if there are no more."""
+
+    def has(self, name: str) -> bool:
+        """Whether something of that name is there."""
+
+    def names(self, prefix: str) -> list[str]:
+        """What is behind the last `/` of the names `prefix/…`, sorted."""
+
+    def remove(self, prefix: str) -> None:
+        """Removes what is called `prefix` or `prefix/…`."""
+
+    def probe(self) -> None:
+        """Finds out whether bytes can be put exclusively."""
+
+
+@functools.lru_cache(maxsize=8)
+def opened(address: str) -> Storage:
+    """The storage at this address."""
+    return Objects(address) if "://" in address else Folder(Path(address))
+
+
+def address(given: Address) -> str:
+    """The address of a storage as it is told to workers."""
+    name = os.fspath(given)
+    if "@" in name.partition("://")[2].partition("/")[0]:
+        raise ConfigError("storage: has a user or a password in its address; give them to the object store by its environment instead")
+    return name.rstrip("/") if "://" in name else os.path.abspath(name)
+
+
+class Folder:
+    """A folder on a file system that every machine mounts under the same name."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def put(self, name: str, pieces: Sequence[Any], durable: bool = True) -> bool:
+        path = self.path / name
+        beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        try:
+            file = open(beside, "xb")
+        except FileNotFoundError:
+            # Folders that are made on the way have the mode of the last one: all of them are this user's alone.
+            for folder in [*reversed(path.parent.relative_to(self.path).parents), path.parent.relative_to(self.path)]:
+                (self.path / folder).mkdir(mode=0o700, exist_ok=True)
+            file = open(beside, "xb")
+        try:
+            with file:
+                os.chmod(beside, 0o600)
+                for piece in pieces:
+                    file.write(piece)
+                file.flush()
+                if durable:
+                    os.fsync(file.fileno())
+            # To make a second name for a file fails if that name exists, on every file system that machines can share.
+            os.link(beside, path)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
+                raise
+            why = f"the storage cannot put a file in place exclusively ({error.strerror}); name a folder on NFS, CephFS, Lustre or a local disk"
+            raise ConfigError(f"{path.parent}: {why}") from None
+        finally:
+            os.unlink(beside)
+        if durable:
+            _sync(path.parent)
+        return True
+
+    def sync(self, names: Iterable[str]) -> None:
+        folders = set()
+        for name in names:
+            _sync(self.path / name)
+            folders.add((self.path / name).parent)
+        for folder in folders:
+            _sync(folder)
+
+    def get(self, name: str) -> bytes:
+        return (self.path / name).read_bytes()
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        handle = os.open(self.path / name, os.O_RDONLY)
+        try:
+            pieces = []
+            while length and (piece := os.pread(handle, length, start)):
+                pieces.append(piece)
+                start, length = start + len(piece), length - len(piece)
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        finally:
+            os.close(handle)
+
+    def has(self, name: str) -> bool:
+        return (self.path / name).exists()
+
+    def names(self, prefix: str) -> list[str]:
+        try:
+            return sorted(entry.name for entry in os.scandir(self.path / prefix) if not entry.name.startswith("."))
+        except FileNotFoundError:
+            return []
+
+    def remove(self, prefix: str) -> None:
+        path = self.path / prefix
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+    def probe(self) -> None:
+        name = f"probe-{secrets.token_hex(8)}"
+        try:
+            # Readable by this user alone.
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            first, second = self.put(name, [b""]), self.put(name, [b""])
+            (self.path / name).unlink()
+        except OSError as error:
+            why = f"{error.strerror}; name a folder that this machine and every worker can write to"
+            raise ConfigError(f"storage: {self.path}: {why}") from None
+        if not first or second:
+            why = "a second file of the same name replaced the first; name a folder on NFS or a local disk"
+            raise ConfigError(f"storage: {self.path}: {why}")
+
+
+class Objects:
+    """Objects below an address that `obstore` knows: `s3://`, `gs://`, `az://`. The store itself refuses a second object of one name, by the
+    condition `If-None-Match: *` (S3 since 2024-08, Azure) or `ifGenerationMatch=0` (Google). What it has taken is durable."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            import obstore
+            import obstore.store
+        except ImportError as error:
+            raise ConfigError(f"storage: {address}: needs obstore: pip install 'vesica[sources]' ({error})") from None
+        self.address, self._obstore = address, obstore
+        self._store = obstore.store.from_url(address)
+
+    def put(self, name: str, pieces: Sequence[Any], durable: bool = True) -> bool:
+        from obstore.exceptions import AlreadyExistsError
+
+        # An upload in several parts knows no condition.
+        whole = bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+        try:
+            self._obstore.put(self._store, name, whole, mode="create", use_multipart=False)
+        except AlreadyExistsError:
+            return False
+        return True
+
+    def sync(self, names: Iterable[str]) -> None:
+        return None
+
+    def get(self, name: str) -> bytes:
+        return bytes(self._obstore.get(self._store, name).bytes())
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        if not length:
+            return b""
+        try:
+            return bytes(self._obstore.get_range(self._store, name, start=start, length=length))
+        except Exception:
+            # A store may refuse a range that goes beyond the end.
+            return self.get(name)[start : start + length]
+
+    def has(self, name: str) -> bool:
+        try:
+            self._obstore.head(self._store, name)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _list(self, prefix: str) -> list[str]:
+        return [one["path"] for batch in self._obstore.list(self._store, prefix=prefix) for one in batch]
+
+    def names(self, prefix: str) -> list[str]:
+        return sorted(path.rpartition("/")[2] for path in self._list(prefix))
+
+    def remove(self, prefix: str) -> None:
+        paths = self._list(prefix) or [prefix] * self.has(prefix)
+        if paths:
+            self._obstore.delete(self._store, paths)
+
+    def probe(self) -> None:
+        name = f"probe-{secrets.token_hex(8)}"
+        try:
+            first, second = self.put(name, [b"first"]), self.put(name, [b"second"])
+            stands = self.get(name)
+            self._obstore.delete(self._store, name)
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"storage: {self.address}: {error}; name a bucket that this machine and every worker can write to") from None
+        if not first or second or stands != b"first":
+            why = "a second object of the same name replaced the first; the store must know the condition If-None-Match, as S3, Google and Azure do"
+            raise ConfigError(f"storage: {self.address}: {why}")
+
+
+def _sync(path: Path) -> None:
+    """Brings a file to the disk, or the names in a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

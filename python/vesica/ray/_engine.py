@@ -1,0 +1,272 @@
+"""Ray as the engine of a run: its tasks, which Ray starts again if their worker dies, and doors, which are actors."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any
+
+import ray
+from ray.util.metrics import Counter
+from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from .. import _core
+from .._cluster import engine, lanes
+from .._cluster.rows import Work
+from .._errors import ConfigError, InternalError, NetworkError, VesicaError
+from . import _keeper, _network
+
+#: Seconds between looks at the lanes.
+LOOK = 0.5
+
+
+class Engine:
+    """The cluster that this process has joined."""
+
+    name = "the Ray cluster"
+
+    def __init__(self) -> None:
+        self._keeper: Any = None
+
+    @functools.cached_property
+    def width(self) -> int:
+        """The CPUs of all nodes."""
+        return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    def watch(self, accept: Sequence[str], refuse: Callable[[], Any]) -> _network.Watch:
+        """Looks for nodes that join."""
+        return _network.Watch(accept, refuse)
+
+    def hold(self, start: _core.Start) -> _keeper.Kit:
+        """An actor has the secret."""
+        self.release()
+        kit, self._keeper = _keeper.keep(start)
+        return kit
+
+    def release(self) -> None:
+        """Ends that actor."""
+        if self._keeper is not None:
+            ray.kill(self._keeper)
+            self._keeper = None
+
+    def exchange(self, items: Any, cut: engine.Cut, join: engine.Join, parts: int) -> tuple[list[Any], list[Any]]:
+        """A task an item, whose pieces stay where it was, and a task a part, which reads them in place."""
+        shared = ray.put(cut)
+        made = [_cut.options(num_returns=parts + 1).remote(shared, item) for item in items]
+        joined = [_join.remote(join, part, *[of[part + 1] for of in made]) for part in range(parts)]
+        told = [of[0] for of in made]
+        # Pieces are let go as soon as the last task that reads them is over.
+        del made
+        return _results(told), _results(joined)
+
+    def each(self, items: list[Any], do: Callable[[Any], Any]) -> list[Any]:
+        """A task an item."""
+        return _results(self.there(items, do))
+
+    def there(self, items: list[Any], do: Callable[[Any], Any]) -> list[Any]:
+        """The same, and what comes of each stays where it was made."""
+        made = [_do.remote(do, item) for item in items]
+        with raised():
+            ray.wait(made, num_returns=len(made), fetch_local=False) if made else None
+        return made
+
+    def dial(self, work: Work, count: int, at_once: int, look: Callable[[], Any]) -> list[str]:
+        """A task a lane, in ascending order, so many at once as both sides have seats for."""
+        numbers = iter(range(count))
+        running: list[Any] = []
+        costs: list[str] = []
+        try:
+            while True:
+                while len(running) < at_once and (number := next(numbers, None)) is not None:
+                    running.append(_dial.remote(work, number))
+                if not running:
+                    return costs
+                done, running = ray.wait(running, timeout=LOOK)
+                costs += _results(done)
+                look()
+        except NetworkError as error:
+            raise lanes.grave([error, *_ended(running, LOOK)]) or error
+        finally:
+            for ref in running:
+                ray.cancel(ref, recursive=True)
+            ray.wait(running, num_returns=len(running), timeout=10) if running else None
+
+    @contextlib.contextmanager
+    def doors(self, spec: dict[str, Any], workers: int, count: int | None, advertise: list[str]) -> Iterator[Doors]:
+        """Actors, on nodes of their own as far as there are so many."""
+        host, _, port = spec["mine"]["listen"].rpartition(":")
+        nodes = sum(bool(node["Alive"] and node["Resources"].get("CPU", 0) >= 1) for node in ray.nodes())
+        count = count or max(1, min(nodes, workers))
+        if advertise and len(advertise) not in (1, count):
+            raise ConfigError(f"advertise: names {len(advertise)} addresses for {count} doors; name one for each, or one for all")
+        # On nodes of their own, if there are so many: a door that is lost is then the only one that is.
+        group = placement_group([{"CPU": 1}] * count, strategy="STRICT_SPREAD" if nodes >= count else "SPREAD")
+        doors: list[Any] = []
+        try:
+            if not group.wait(60):
+                raise ConfigError(f"doors: the cluster has no room for {count} doors of a CPU each; ask for fewer, or for more nodes")
+            place = [PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=i) for i in range(count)]
+            doors += [Door.options(num_cpus=1, scheduling_strategy=one).remote() for one in place]
+            where = ray.get([door.address.remote() for door in doors])
+            # Each node has the same port, so that one balancer serves all. Doors that share a node have ports one after the other.
+            ports = [int(port) + 1 + where[:i].count(address) for i, address in enumerate(where)]
+            # A job that is bound to one address has its doors there, too.
+            bound = host not in ("", "0.0.0.0", "[::]")
+            told = advertise or [f"{host if bound else address}:{port}" for address, port in zip(where, ports)]
+            yield Doors(doors, [f"{host or '0.0.0.0'}:{port}" for port in ports], told, -(-workers // count))
+        finally:
+            for door in doors:
+                ray.kill(door)
+            remove_placement_group(group)
+
+
+@dataclass(frozen=True)
+class Doors:
+    """The doors of a run."""
+
+    actors: list[Any]
+    #: Where each listens.
+    listens: list[str]
+    #: What the other side is told.
+    told: list[str]
+    #: The seats of each.
+    seats: int
+
+    def serve(self, work: Work, driver: Any) -> list[str]:
+        """Keeps the doors open until the other side says that its lanes are finished; gives what these cost."""
+        serving = [door.serve.remote(work, listen, self.seats) for door, listen in zip(self.actors, self.listens)]
+        ended: list[BaseException | None] = []
+
+        def wait() -> None:
+            try:
+                driver.meeting.finished()
+                ended.append(None)
+            except BaseException as error:
+                ended.append(error)
+
+        waiting = Thread(target=wait, name="vesica finished", daemon=True)
+        waiting.start()
+        try:
+            while not ended:
+                done, _ = ray.wait(serving, timeout=LOOK)
+                if done and (error := lanes.grave(_ended(serving))) is not None:
+                    raise error
+                for ref in done:
+                    _result(ref)
+                    if not ended:
+                        raise InternalError("a door ended before its run; please report it")
+                driver._step(work.run)
+            if (error := ended[0]) is not None:
+                raise error
+        except BaseException as error:
+            if not ended:
+                driver.over = True
+                driver.meeting.cancel()
+            for door in self.actors:
+                door.stop.remote(now=True)
+            if isinstance(error, NetworkError):
+                # All doors end now, and what went wrong at any of them is known.
+                raise lanes.grave([error, *_ended(serving, 10)]) or error
+            raise
+        for door in self.actors:
+            door.stop.remote()
+        costs: list[str] = []
+        failed = []
+        for ref in serving:
+            try:
+                costs += _result(ref, timeout=30)
+            except VesicaError as error:
+                failed.append(error)
+            except (ray.exceptions.RayError, TimeoutError):
+                continue  # a door that was lost meanwhile takes what its lanes cost with it
+        # What the other side did wrong in a lane is not forgotten because it had the units of that lane done at another door.
+        error = lanes.grave(failed)
+        if error is not None and not isinstance(error, NetworkError):
+            raise error
+        return costs
+
+
+@functools.cache
+def _counter() -> Counter:
+    """Ray shows it as `ray_vesica_units_total`."""
+    return Counter("vesica_units", description="Units that Vesica finished.")
+
+
+def tell() -> None:
+    """Counts a unit that was finished."""
+    _counter().inc(1)
+
+
+@ray.remote(num_cpus=1, max_retries=-1)
+def _cut(cut: engine.Cut, item: Any) -> list[Any]:
+    told, pieces = cut(item)
+    return [told, *pieces]
+
+
+@ray.remote(num_cpus=1, max_retries=-1)
+def _join(join: engine.Join, part: int, *pieces: Any) -> Any:
+    return join(part, pieces)
+
+
+@ray.remote(num_cpus=1, max_retries=-1)
+def _do(do: Callable[[Any], Any], item: Any) -> Any:
+    return do(item)
+
+
+@ray.remote(num_cpus=1, max_retries=-1)
+def _dial(work: Work, number: int) -> str:
+    return lanes.Dial(work, tell)(number)
+
+
+@ray.remote(max_restarts=-1, max_task_retries=-1, max_concurrency=4)
+class Door(lanes.Seats):
+    """A door is the same wherever it stands, so Ray starts it anew if its worker or its node dies, and the lanes that it had come again."""
+
+    def address(self) -> str:
+        """The address of the node, inside the cluster."""
+        return ray.util.get_node_ip_address()
+
+    def serve(self, work: Work, listen: str, seats: int) -> list[str]:
+        """Takes lanes until it is stopped; gives what they cost."""
+        return super().serve(work, listen, seats, tell)
+
+
+def _results(refs: list[Any]) -> list[Any]:
+    with raised():
+        return ray.get(refs)
+
+
+def _ended(refs: list[Any], seconds: float = 0) -> list[BaseException]:
+    """What has gone wrong with any of these, or does within so many seconds."""
+    found: list[BaseException] = []
+    for ref in ray.wait(refs, num_returns=len(refs), timeout=seconds)[0] if refs else []:
+        try:
+            _result(ref)
+        except VesicaError as error:
+            found.append(error)
+        except ray.exceptions.RayError:
+            continue  # a worker that was lost is no news beside a link that was
+    return found
+
+
+def _result(ref: Any, timeout: float | None = None) -> Any:
+    with raised():
+        return ray.get(ref, timeout=timeout)
+
+
+@contextlib.contextmanager
+def raised() -> Iterator[None]:
+    """Raises an exception of this package's as itself, where Ray wraps what a worker raised."""
+    try:
+        yield
+    except ray.exceptions.RayError as error:
+        inner: Any = error
+        for _ in range(10):
+            if isinstance(inner, VesicaError) and not isinstance(inner, ray.exceptions.RayError):
+                raise inner from None
+            inner = getattr(inner, "cause", None) or getattr(inner, "__cause__", None)
+        raise

@@ -1,0 +1,165 @@
+"""What programs call."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import ray
+
+from .._cluster import drive, rows
+from .._cluster.rows import Paths
+from .._cluster.storage import Address
+from .._errors import ConfigError, InputError
+from .._jobs import Document
+from .._progress import Progress
+from .._report import Report
+from . import _network
+from ._engine import Engine
+
+
+class Matched(NamedTuple):
+    """What a run on a cluster gives."""
+
+    #: The rows that matched, as a `ray.data.Dataset`. None for a party that does not learn.
+    dataset: Any
+    #: The driver's report, with the lanes' costs added up.
+    report: Report
+
+
+def run(
+    job: Document | None = None,
+    data: Paths | None = None,
+    *,
+    storage: Address,
+    workers: int = 8,
+    output: str | os.PathLike[str] | None = None,
+    doors: int | None = None,
+    advertise: Sequence[str] | None = None,
+    accept: Sequence[str] = (),
+    progress: Progress = None,
+    **fields: Any,
+) -> Matched:
+    """Matches Parquet files with another party, on the cluster that `ray.init` joined. The other party runs the same job, on a cluster
+    of its own or on one machine by `vesica run`.
+
+    `job` is as for `vesica.run`. `data` names the files: files, folders, or addresses that `pyarrow.fs` knows; without it they are the
+    job's `mine.input.path`. `storage` is a folder that the driver and every worker see under this name, or the address of an object store
+    (`s3://…`, `gs://…`, `az://…`). `workers` lanes are worked on at
+    once. The rows that matched are written to the folder `output`, or else to the job's `mine.output.path`, a file for each file of
+    `data` that has any, in its order; they are what the Dataset reads.
+
+    A party that listens has a door on each of `doors` nodes, at the ports after that of `mine.listen`. `advertise` says at which
+    addresses the other party reaches the doors, if these are not those of the nodes.
+
+    A cluster of several nodes has TLS between them (`RAY_USE_TLS=1` on each), or is refused. Where the network of the nodes belongs to this
+    party alone, `accept=["cluster_without_tls"]` lets it run without.
+
+    Where both parties learn, the rows of the two sides do not line up. Each row has a column `pair`: the same number on both sides for
+    the same key.
+    """
+    _network.check(accept)
+    how = {"storage": storage, "workers": workers, "doors": doors, "advertise": advertise, "accept": accept, "progress": progress}
+    one = drive.of_files(Engine(), job, data, output, fields, how)
+    report = one.run()
+    return Matched(_read(one.source.output) if one.learns else None, report)
+
+
+def match(
+    dataset: Any,
+    *,
+    keys: str | Sequence[str],
+    id: str,
+    job: Document | None = None,
+    storage: Address,
+    workers: int = 8,
+    doors: int | None = None,
+    advertise: Sequence[str] | None = None,
+    accept: Sequence[str] = (),
+    progress: Progress = None,
+    **fields: Any,
+) -> Matched:
+    """Matches a Dataset with another party by its columns `keys`. Blocks of a Dataset have no lasting order, so rows are called by the
+    column `id`: integers, of which no two are the same. Gives a Dataset of the ids of the rows that matched, for a join, and where both
+    parties learn the column `pair`, which is the same number on both sides for the same key.
+
+    The other arguments are those of `run`. `mine.resume` is refused, because a Dataset cannot be recognised after a restart.
+    """
+    _network.check(accept)
+    spec, names = drive.of_table(job, keys, fields)
+    if spec["mine"].get("resume"):
+        raise ConfigError("mine.resume: a Dataset cannot be recognised after a restart; write it to Parquet and use vesica.ray.run")
+    on = Engine()
+    one = drive.Run(
+        spec,
+        _OfDataset(on, dataset, names, id),
+        on,
+        storage=storage,
+        workers=workers,
+        doors=doors,
+        advertise=advertise,
+        accept=accept,
+        progress=progress,
+    )
+    report = one.run()
+    return Matched(one.source.result, report)
+
+
+def _read(folder: Path) -> Any:
+    # Only who calls for a Dataset waits for what makes them.
+    import ray.data
+
+    return ray.data.read_parquet(str(folder))
+
+
+class _OfDataset:
+    """Rows of a Dataset, called by a column of integers."""
+
+    def __init__(self, on: Engine, dataset: Any, keys: list[str], id: str) -> None:
+        # The run reads the rows once; what makes them may be slow or not give the same twice.
+        dataset = dataset.materialize()
+        self.keys, self.id, self._rows = keys, id, dataset.count()
+        schema = dataset.schema()
+        for name in [*keys, id]:
+            if schema is None or name not in schema.names:
+                raise InputError(f"the Dataset has no column {name!r}")
+        self.type = schema.types[schema.names.index(id)]
+        if not pa.types.is_integer(self.type):
+            raise InputError(f"column {id!r}: holds {self.type}; rows are called by integers")
+        #: Tasks are given the blocks where they stand.
+        self.blocks = dataset.to_arrow_refs()
+        rows.distinct(on, self.blocks, self._rows, id)
+        self.identity = secrets.token_bytes(32)
+        self.result: Any = None
+
+    def rows(self) -> int:
+        return self._rows
+
+    def shuffle(self, on: Engine, work: rows.Work, folder: str, units: int) -> tuple[list[Any], list[Any]]:
+        parts = rows.parts(self._rows, rows.RECORD, on.width, units)
+        return on.exchange(self.blocks, rows.CutTable(work, self.keys, self.id, parts), rows.Pack(work, folder, parts), parts)
+
+    def write(self, on: Engine, work: rows.Work, units: list[int], folder: Path, with_pair: bool) -> int:
+        import ray.data
+
+        groups = [units[at : at + rows.UNITS] for at in range(0, len(units), rows.UNITS)]
+        ids = rows.Ids(work, self.id, self.type, with_pair)
+        tables = on.there(groups, ids) or [ray.put(ids.none())]
+        self.result = ray.data.from_arrow_refs(tables)
+        return int(self.result.count())
+
+    def commit(self, folder: Path) -> None:
+        return None
+
+    def discard(self, run: str) -> None:
+        return None
+
+    def written(self) -> None:
+        return None
+
+    def beside(self, run: str) -> Path:
+        return Path(run)

@@ -85,6 +85,18 @@ class Groups:
 
 
 @dataclass(frozen=True)
+class Changes:
+    """How a client's run differs from the run before, with `mine.kept`. Counts are of distinct keys; `since` is None in the first run."""
+
+    run: int
+    kept: int
+    asked: int
+    gained: int
+    lost: int
+    since: str | None = None
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What came out. `matched` and `matched_rows` are None for a party that does not learn."""
 
@@ -101,6 +113,8 @@ class Outcome:
     output: Written | None = None
     attempt: str | None = None
     left_out: list[LeftOut] = field(default_factory=list)
+    #: What changed since the run before, where a client keeps what a service answered.
+    changes: Changes | None = None
 
 
 @dataclass(frozen=True)
@@ -223,6 +237,8 @@ class Report:
             groups["groups"] = [_of(GroupTotal, one) for one in groups["groups"]]
             outcome["groups"] = _of(Groups, groups)
         outcome["left_out"] = [_of(LeftOut, one) for one in outcome.get("left_out", [])]
+        if outcome.get("changes"):
+            outcome["changes"] = _of(Changes, outcome["changes"])
         chosen = dict(read["chosen"])
         chosen["peers"] = [_of(Peer, peer) for peer in chosen["peers"]]
         return cls(

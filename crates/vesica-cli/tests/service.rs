@@ -245,6 +245,57 @@ fn rows_are_added_and_removed_and_the_key_is_changed() {
     house.ask(&house.client("alice", &rotated, "")).wait(LONG).good();
 }
 
+/// Two nights of a client that keeps answers. The first takes what it may ask for once, and the second asks for nothing.
+#[test]
+fn a_client_that_keeps_is_told_what_changed() {
+    let mut house = with_values();
+    (house.clients, house.limits) = (vec![("alice".into(), 10)], ", keys_at_first = 200".into());
+    house.asks = "kept = { path = \"bob.kept\", key = \"seal.key\" }".into();
+    house.write("seal.key", [7; 32]);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(house.path("seal.key"), mode).unwrap();
+    let offer = house.prepare(&[]);
+    let server = house.serve();
+    let document = |house: &House, offer: &str| {
+        let file = house.client("alice", offer, "");
+        let text = house.read("alice.toml");
+        let changes = "out.csv\", gained = \"gained.csv\", lost = \"lost.csv\"";
+        house.write("alice.toml", text.replace("out.csv\"", changes));
+        file
+    };
+    let client = document(&house, &offer);
+    let plans = |words: &[&str]| {
+        let said = Running::start(vesica().arg("plan").arg(&client)).wait(LONG).good().stdout;
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    };
+    plans(&["bob.kept is made by the first run", "Ask: 202 rows", "Instead: a job", "when it was on bob's list"]);
+    let first = house.ask(&client).wait(LONG).good().stdout;
+    let words = "Run 1 (the first): 100 keys gained, 0 lost. 200 keys were asked for, 0 kept from earlier runs.";
+    assert!(first.contains(words), "{first}");
+    assert_eq!(house.read("gained.csv"), house.read("alice.out.csv"));
+    assert_eq!(house.read("lost.csv"), "id, what\r\n");
+
+    house.write("more.csv", "id,name,score\n399,new,1\n");
+    house.write("gone.csv", "id\n201\n202\n");
+    let path = |name: &str| house.path(name).to_str().unwrap().to_owned();
+    house.prepare(&["--append", &path("more.csv"), "--remove", &path("gone.csv")]);
+    server.until("a new state of the store is served, with 299 keys");
+    plans(&["Kept: run 1 of 2", "Ask: 0 rows", "which is more"]);
+    let second = house.ask(&client).wait(LONG).good().stdout;
+    let words = ": 1 key gained, 2 lost. 0 keys were asked for, 200 kept from earlier runs.";
+    assert!(second.contains("Run 2 (since 2") && second.contains(words), "{second}");
+    assert_eq!(house.read("gained.csv"), "id, what,name,score\r\n399, \"x399\",new,1\r\n");
+    assert_eq!(house.read("lost.csv"), "id, what\r\n201, \"x201\"\r\n202, \"x202\"\r\n");
+    assert_eq!((house.matched("alice"), house.report("alice")["outcome"]["changes"]["run"].as_u64()), (99, Some(2)));
+    let checked = Running::start(vesica().arg("check").arg(&client)).wait(LONG).good().stdout;
+    assert!(checked.contains("run 2 of 2") && checked.contains("200 keys"), "{checked}");
+
+    // A new key of the function is another offer, for which nothing is kept.
+    let rotated = house.prepare(&["--rotate"]);
+    let words = ["mine.kept", "bob.kept", offer.as_str(), rotated.as_str(), "Name a new file"];
+    house.ask(&document(&house, &rotated)).wait(LONG).bad(2, &words);
+}
+
 #[test]
 fn who_is_not_on_the_list_is_not_answered() {
     let mut house = with_values();

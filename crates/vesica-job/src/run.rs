@@ -614,6 +614,7 @@ fn outcome(
         output: output.map(written),
         attempt: None,
         left_out: Vec::new(),
+        changes: None,
     }
 }
 

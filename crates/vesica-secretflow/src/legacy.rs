@@ -178,6 +178,8 @@ fn output(params: &OutputParams) -> Result<Output> {
         order: Order::Input,
         parts: None,
         matched: None,
+        gained: None,
+        lost: None,
     })
 }
 

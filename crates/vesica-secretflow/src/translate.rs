@@ -246,6 +246,8 @@ fn output(psi: &PsiConfig, told: Told) -> Result<Output> {
         order: if psi.disable_alignment && told.pairs { Order::Input } else { Order::Aligned },
         parts: None,
         matched: None,
+        gained: None,
+        lost: None,
     })
 }
 

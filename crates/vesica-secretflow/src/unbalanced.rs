@@ -146,6 +146,7 @@ fn server(
             fingerprint,
             ca,
             keys_a_day: LIFETIME_KEYS,
+            keys_at_first: 0,
             requests_a_minute: vesica_spec::service::default_requests(),
         };
         mine.name.clone_from(&link.me().id);
@@ -231,6 +232,7 @@ fn client(
         input: steps.asks.then(|| input(psi)).transpose()?,
         cache: cache(psi)?.join("copy"),
         batch: None,
+        kept: None,
         cache_size: vesica_spec::service::default_cache_size(),
         output: steps.asks.then(|| output(psi)).transpose()?,
         memory: default_memory(),
@@ -304,6 +306,8 @@ fn output(psi: &UbPsiConfig) -> Result<Output> {
         order: Order::default(),
         parts: None,
         matched: None,
+        gained: None,
+        lost: None,
     })
 }
 

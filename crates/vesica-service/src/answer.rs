@@ -514,8 +514,8 @@ impl Talk<'_> {
         };
         drop(guests);
         let lifetime = self.answers.offer.lifetime_keys;
-        let (a_day, a_minute) = (guest.keys_a_day, guest.requests_a_minute);
-        let taken = self.answers.budget.take(client, keys, a_day, a_minute, lifetime);
+        let (allowed, a_minute) = ((guest.keys_a_day, guest.keys_at_first), guest.requests_a_minute);
+        let taken = self.answers.budget.take(client, keys, allowed, a_minute, lifetime);
         let taken = taken.inspect_err(|_| self.answers.metrics.set_ready(false))?;
         Ok(taken.map_err(|refusal| refusal.to_string()))
     }
@@ -685,7 +685,13 @@ mod tests {
         let mut answers =
             Answers::new(opened, budget, audit, Metrics::open(None).unwrap(), (2, memory), &World::default());
         (answers.patience, answers.states.limits.wait) = (patience, Duration::ZERO);
-        let guest = |name: &str| GuestPlan { name: name.into(), trust: None, keys_a_day: 100, requests_a_minute: 100 };
+        let guest = |name: &str| GuestPlan {
+            name: name.into(),
+            trust: None,
+            keys_a_day: 100,
+            keys_at_first: 0,
+            requests_a_minute: 100,
+        };
         answers.set_guests(&["alice", "mallory", "trudy"].map(guest));
         answers
     }
@@ -1005,6 +1011,7 @@ mod tests {
             name: format!("client {client}"),
             trust: None,
             keys_a_day: u64::MAX,
+            keys_at_first: 0,
             requests_a_minute: u32::MAX,
         };
         answers.set_guests(&(0..16).map(guest).collect::<Vec<_>>());

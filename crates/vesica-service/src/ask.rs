@@ -5,12 +5,13 @@
 
 use crate::error::Error;
 use crate::fetch::{Fetched, update};
+use crate::kept::{Kept, Known};
 use crate::link;
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES, shares};
 use crate::offer::{Offer, hex};
 use crate::output::{local, room, takes, told, write};
 use crate::suite::{self, Asked, Copied};
-use crate::wants::Wants;
+use crate::wants::{Wants, padded};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use vesica_job::rooms::{Clock, save, scope};
@@ -35,16 +36,30 @@ pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Report, Error> {
     // The table is read before the server hears of anything: how long that takes depends on rows that the server is not told of.
     let (table, rules) = (&*io.table, expected_rules(plan)?);
     let wants = clock.phase("read", "rows", table.rows(), || Wants::read(plan, table, &rules, ctl))?;
+    // So is what was kept, of which there is more the larger the table is.
+    let kept = Kept::open(plan, &io.world, ctl)?;
+    let known =
+        kept.as_ref().map(|kept| clock.phase("recall", "keys", None, || kept.past().known(&wants, ctl))).transpose()?;
+    let mut kept = kept.zip(known);
     let link = clock.wait("connect", || link::connect(endpoint, &io.world, ctl))?;
-    let asked = asked(plan, &io, (rules, wants), &*link, &mut clock, ctl);
+    let asked = asked(plan, &io, (rules, wants, &mut kept), &*link, &mut clock, ctl);
     let Answered { offer, rules, wants, outputs, lookups, lanes, mut copied } =
         asked.inspect_err(|error| link::leave(&*link, error))?;
     // The server has parted from this side. What is found and how long that takes, it does not see. Nor does anything fail by what is
     // found: the server wrote that, and would see a user who asks again, or complains.
-    let (server_rows, units) = (copied.rows(), copied.units(lookups));
+    let (server_rows, units, state) = (copied.rows(), copied.units(lookups), copied.state());
     let hits = clock.phase("find", "keys", None, || copied.find(&wants, &outputs))?;
+    let mut found = vec![false; wants.digests.len()];
+    hits.iter().for_each(|hit| found[hit.want] = hit.came.is_ok());
+    let next = kept.as_ref().map(|(kept, known)| {
+        let (keys, was) = ((&wants, &outputs[..]), (known, &found[..]));
+        let write = || kept.write(keys, was, (&offer, state), &io.world, ctl);
+        clock.phase("keep", "keys", Some(wants.digests.len() as u64), write)
+    });
+    let next = next.transpose()?;
     drop(outputs);
-    let written = clock.phase("write", "rows", None, || write(plan, &io, &offer.values, &wants, &hits))?;
+    let before = kept.as_ref().map(|(_, known)| &known.before[..]);
+    let written = clock.phase("write", "rows", None, || write(plan, &io, &offer.values, &wants, &hits, before))?;
     let outcome = Outcome {
         rows: wants.rows,
         keys: wants.digests.len() as u64,
@@ -62,10 +77,14 @@ pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Report, Error> {
         }),
         attempt: None,
         left_out: told(written.lost, plan, server_rows, ctl),
+        changes: kept.as_ref().zip(next.as_ref()).map(|((_, known), next)| known.changes(next, &found)),
     };
     let rules = if plan.by == By::Index { Vec::new() } else { rules };
     let chosen = chosen(plan, &offer, &rules, &*link, Work { units, lanes, server_rows });
-    report(plan, &offer, outcome, chosen, &*link, clock)
+    let report = report(plan, &offer, outcome, chosen, &*link, clock)?;
+    // Last of all: a run that ends before is done again.
+    kept.zip(next).map_or(Ok(()), |((kept, _), next)| kept.end(&next))?;
+    Ok(report)
 }
 
 /// How much there was to do.
@@ -159,7 +178,7 @@ fn report(
 
 /// The rules of each key column as far as they are known before the server is contacted: those of the offer that was fetched before, if it
 /// is the one that the plan pins; else none.
-fn expected_rules(plan: &AskPlan) -> Result<Vec<Vec<Rule>>, Error> {
+pub fn expected_rules(plan: &AskPlan) -> Result<Vec<Vec<Rule>>, Error> {
     let kept = Offer::load(&plan.cache).ok().filter(|offer| plan.offer.is_none_or(|pinned| offer.hash() == pinned));
     let kept = kept.and_then(|offer| rules_of(plan, &offer.rules).ok());
     kept.map_or_else(|| rules_of(plan, &Rules::default()), Ok)
@@ -170,6 +189,9 @@ fn rules_of(plan: &AskPlan, rules: &Rules) -> Result<Vec<Vec<Rule>>, Error> {
     let columns = plan.input.as_ref().map_or(0, |(_, keys)| keys.len());
     Ok(vesica_spec::service::rules(rules, columns)?)
 }
+
+/// What is kept from run to run, and what of it is about this table.
+type Recalled<'a> = (Kept<'a>, Known);
 
 /// What came of the conversation.
 struct Answered {
@@ -186,7 +208,7 @@ struct Answered {
 fn asked(
     plan: &AskPlan,
     io: &Io,
-    (mut rules, mut wants): (Vec<Vec<Rule>>, Wants),
+    (mut rules, mut wants, kept): (Vec<Vec<Rule>>, Wants, &mut Option<Recalled<'_>>),
     link: &dyn PeerLink,
     clock: &mut Clock<'_>,
     ctl: &Control,
@@ -194,6 +216,9 @@ fn asked(
     let mut counter = Counter::open(link)?;
     let Fetched { offer, mut copied } = update(plan, &mut counter, &io.world, ctl)?;
     copied.news().into_iter().for_each(|news| ctl.note(news));
+    if let Some((kept, _)) = kept {
+        kept.check(&counter.server(), &copied.state())?;
+    }
     // Where everything is here already, the server goes before a row is looked up: it does not see how many there are.
     let is_silent = copied.is_silent();
     if is_silent {
@@ -206,18 +231,34 @@ fn asked(
         if now != rules {
             wants = clock.phase("read", "rows", table.rows(), || Wants::read(plan, table, &now, ctl))?;
             rules = now;
+            if let Some((kept, known)) = kept {
+                *known = clock.phase("recall", "keys", None, || kept.past().known(&wants, ctl))?;
+            }
         }
     }
     wants.replace_absent(copied.rows(), &mut io.world.rng()?);
-    let lookups = wants.padded(plan.batch);
+    let lookups = padded(kept.as_ref().map_or(wants.digests.len(), |(_, known)| known.new.len()), plan.batch);
     room(plan, io, &offer, wants.rows - wants.empty)?;
     copied.prepare(plan, lookups, clock)?;
-    let (outputs, lanes) = if offer.has_function() {
-        let function = function(&offer, copied.public())?;
-        let evaluate = || evaluate((plan, &io.world), &*function, &wants.digests, lookups, &mut counter, ctl);
-        clock.phase("ask", "keys", Some(lookups), evaluate)?
-    } else {
-        (wants.digests.clone(), 1)
+    let (outputs, lanes) = match kept {
+        _ if !offer.has_function() => (wants.digests.clone(), 1),
+        None => {
+            let function = function(&offer, copied.public())?;
+            let how = (lookups, MOST_KEYS);
+            let evaluate =
+                || evaluate((plan, &io.world), &*function, &wants.digests, how, &mut counter, |_, _| Ok(()), ctl);
+            clock.phase("ask", "keys", Some(lookups), evaluate)?
+        }
+        Some((kept, known)) => {
+            let function = function(&offer, copied.public())?;
+            let new: Vec<[u8; 32]> = known.new.iter().map(|&want| wants.digests[want]).collect();
+            kept.begin(&offer)?;
+            let (how, keep) = ((lookups, KEPT_AT_ONCE), |keys: &[_], outputs: &[_]| kept.answered(keys, outputs));
+            let evaluate = || evaluate((plan, &io.world), &*function, &new, how, &mut counter, keep, ctl);
+            let (answers, lanes) = clock.phase("ask", "keys", Some(lookups), evaluate)?;
+            known.new.iter().zip(answers).for_each(|(&want, answer)| known.outputs[want] = answer);
+            (std::mem::take(&mut known.outputs), lanes)
+        }
     };
     copied.retrieve(
         Asked { plan, wants: &wants, outputs: &outputs, lookups, world: &io.world },
@@ -241,13 +282,19 @@ pub fn function(offer: &Offer, public: Result<Vec<u8>, String>) -> Result<Box<dy
         .map_err(|why| Error::Sent(format!("an offer that cannot be used: {why}")))
 }
 
-/// The function at each want, and at random keys up to `lookups`; and on how many lanes it was asked for at most.
+/// Keys of a request whose answers are kept when all of them are there. The server has counted them before it answers, so a client that is killed
+/// meanwhile has asked for so many in vain.
+const KEPT_AT_ONCE: u64 = 1 << 20;
+
+/// The function at each want, and at random keys up to `lookups`; and on how many lanes it was asked for at most. A request has up to `most` keys,
+/// and `each` gets the wants of each and the function at them when it is answered.
 fn evaluate(
     (plan, world): (&AskPlan, &World),
     function: &dyn ClientFunction,
     wants: &[[u8; 32]],
-    lookups: u64,
+    (lookups, most): (u64, u64),
     counter: &mut Counter<'_>,
+    mut each: impl FnMut(&[[u8; 32]], &[[u8; 32]]) -> Result<(), Error>,
     ctl: &Control,
 ) -> Result<(Vec<[u8; 32]>, u64), Error> {
     let mut rng = world.rng()?;
@@ -256,14 +303,16 @@ fn evaluate(
     let (mut outputs, mut most_lanes, done) = (Vec::with_capacity(wants.len()), 0, AtomicU64::new(0));
     loop {
         // Each request but the last has as many keys as there may be.
-        let part: Vec<KeyDigest> = keys.by_ref().take(MOST_KEYS as usize).collect();
+        let part: Vec<KeyDigest> = keys.by_ref().take(most as usize).collect();
         if part.is_empty() {
-            outputs.truncate(wants.len());
             return Ok((outputs, most_lanes));
         }
         let lanes = (part.len() as u64).div_ceil(BATCH as u64).min(plan.workers as u64).min(MOST_LANES);
         most_lanes = lanes.max(most_lanes);
-        outputs.extend(request(function, &part, lanes, counter, (&done, world), ctl)?);
+        let mut answers = request(function, &part, lanes, counter, (&done, world), ctl)?;
+        answers.truncate(wants.len() - outputs.len());
+        each(&wants[outputs.len()..][..answers.len()], &answers)?;
+        outputs.extend(answers);
     }
 }
 

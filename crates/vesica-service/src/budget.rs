@@ -16,6 +16,9 @@
 //! 48..64   checksum over the file's generation, the record's place and these fields
 //! ```
 //!
+//! A client may have a number of keys once besides those of each day (`keys_at_first`). What a grant takes of them is a record of its own, whose key
+//! is a hash of the service's key and the client: a sum that does not end with the day.
+//!
 //! The front is 16 bytes that say what the file is, its generation (u64), which start of the machine wrote it (16 bytes, zero if that is not
 //! known), the budget's clock (below, i64), and a checksum. Numbers are little-endian. A grant is a record with a client and a key. A record
 //! with neither is a mark: its number of keys is the second that the budget's clock had reached. When most records are of days that are over, the
@@ -201,9 +204,9 @@ impl Budget {
         self.state().doubt(&self.clock.now())
     }
 
-    /// Takes `keys` from what `client` may ask about today (`a_day`), from what all may ask about under the service's key
-    /// (`lifetime`), and one request from those of this minute (`a_minute`). If it may not, nothing is taken but the
-    /// request. On return the grant is on the disk.
+    /// Takes `keys` from what `client` may ask about today (`a_day`) and, if these are too few, from what it may ask about once besides
+    /// (`at_first`); from what all may ask about under the service's key (`lifetime`), and one request from those of this minute
+    /// (`a_minute`). If it may not, nothing is taken but the request. On return the grant is on the disk.
     ///
     /// # Errors
     /// If it cannot be written. Then nothing is granted any more until the file is opened again, since nobody knows what is
@@ -212,11 +215,12 @@ impl Budget {
         &self,
         client: &str,
         keys: u64,
-        a_day: u64,
+        (a_day, at_first): (u64, u64),
         a_minute: u32,
         lifetime: u64,
     ) -> Result<Result<(), Exhausted>, Error> {
-        let wish = Wish { client: id("client", client.as_bytes()), key: self.key, keys, a_day, a_minute, lifetime };
+        let client = id("client", client.as_bytes());
+        let wish = Wish { client, key: self.key, keys, a_day, at_first, a_minute, lifetime };
         self.grant(&wish, &self.clock.now(), self.clock.time.now())
     }
 
@@ -296,8 +300,16 @@ struct Wish {
     key: Id,
     keys: u64,
     a_day: u64,
+    at_first: u64,
     a_minute: u32,
     lifetime: u64,
+}
+
+impl Wish {
+    /// What the keys are summed up under that the client takes besides those of its days.
+    fn first(&self) -> Id {
+        id("first", &[self.key, self.client].concat())
+    }
 }
 
 /// The file and what its records come to.
@@ -495,11 +507,12 @@ impl State {
         let left =
             |sums: &HashMap<Id, u64>, id: &Id, most: u64| most.saturating_sub(sums.get(id).copied().unwrap_or(0));
         let today = left(&self.today, &wish.client, wish.a_day);
-        if wish.keys > today {
+        let first = if wish.at_first > 0 { left(&self.ever, &wish.first(), wish.at_first) } else { 0 };
+        if wish.keys > today.saturating_add(first) {
             // When the day is over, in the system's time, which is what the client is told.
             let rest = (i64::from(self.day) + 1) * SECONDS_A_DAY - time;
             let again = now.wall.checked_add(Duration::from_secs(rest.max(0) as u64)).unwrap_or(now.wall);
-            return Err(Exhausted::Day { left: today, again });
+            return Err(Exhausted::Day { left: today.saturating_add(first), again });
         }
         if wish.keys == 0 {
             return Ok(0);
@@ -508,10 +521,19 @@ impl State {
             self.over.insert(wish.client);
             return Err(Exhausted::Life);
         }
-        let record = Record { client: wish.client, key: wish.key, keys: wish.keys, day: self.day, before: 0 };
-        self.count(&record);
-        self.queue.push(record);
-        self.queued += 1;
+        let (day, of_day) = (self.day, wish.keys.min(today));
+        let record = |client, key, keys| Record { client, key, keys, day, before: 0 };
+        let mut records = vec![record(wish.client, wish.key, of_day)];
+        if wish.keys > of_day {
+            // Of the client's day there is nothing left then, and the key's life goes on.
+            let more = wish.keys - of_day;
+            records.extend([record(NOBODY, wish.first(), more), record(NOBODY, wish.key, more)]);
+        }
+        for record in records.into_iter().filter(|record| record.keys > 0) {
+            self.count(&record);
+            self.queue.push(record);
+            self.queued += 1;
+        }
         Ok(self.queued)
     }
 
@@ -778,7 +800,7 @@ mod tests {
 
     fn wish(client: &str, keys: u64, a_day: u64) -> Wish {
         let client = id("client", client.as_bytes());
-        Wish { client, key: id("key", KEY), keys, a_day, a_minute: OFTEN, lifetime: MUCH }
+        Wish { client, key: id("key", KEY), keys, a_day, at_first: 0, a_minute: OFTEN, lifetime: MUCH }
     }
 
     fn take(budget: &Budget, client: &str, keys: u64, a_day: u64, now: Now) -> Result<(), Exhausted> {
@@ -1048,6 +1070,45 @@ mod tests {
         assert!(heard[0].1.is_ok());
     }
 
+    /// What a client may ask for once besides its days goes on over days, restarts and a file that is written anew, and begins anew with the key.
+    #[test]
+    fn a_client_has_so_many_keys_once_besides_its_days() {
+        let (_dir, path) = folder();
+        let ask = |budget: &Budget, client: &str, keys: u64, day: u64| {
+            let wish = Wish { at_first: 50, lifetime: 1000, key: budget.key, ..wish(client, keys, 10) };
+            budget.grant(&wish, &at(day, 0), Instant::now()).unwrap()
+        };
+        let left = |refused: Result<(), Exhausted>| match refused {
+            Err(Exhausted::Day { left, .. }) => left,
+            other => panic!("{other:?}"),
+        };
+        let reopen = |key: &[u8], day: u64| Budget::open_at(&path, key, &World::default(), &at(day, 0)).unwrap();
+        let budget = reopen(KEY, 30_000);
+        assert_eq!(left(ask(&budget, "alice", 61, 30_000)), 60);
+        ask(&budget, "alice", 35, 30_000).unwrap();
+        assert_eq!(left(ask(&budget, "alice", 26, 30_000)), 25);
+        drop(budget);
+        let budget = reopen(KEY, 30_000);
+        assert_eq!(left(ask(&budget, "alice", 26, 30_000)), 25);
+        // Another day has its own keys, and another client its own of both.
+        assert_eq!(left(ask(&budget, "alice", 36, 30_001)), 35);
+        ask(&budget, "alice", 10, 30_001).unwrap();
+        budget.state().renew().unwrap();
+        drop(budget);
+        let budget = reopen(KEY, 30_001);
+        assert_eq!(left(ask(&budget, "alice", 26, 30_001)), 25);
+        ask(&budget, "alice", 25, 30_001).unwrap();
+        assert_eq!(left(ask(&budget, "alice", 1, 30_001)), 0);
+        ask(&budget, "bob", 60, 30_001).unwrap();
+        ask(&budget, "alice", 10, 30_002).unwrap();
+        assert_eq!(left(ask(&budget, "alice", 1, 30_002)), 0);
+        // All of it counts for the key's life: 35, 10, 25, 60 and 10.
+        let rest = Wish { lifetime: 141, key: budget.key, ..wish("carol", 2, 10) };
+        assert_eq!(budget.grant(&rest, &at(30_002, 0), Instant::now()).unwrap(), Err(Exhausted::Life));
+        drop(budget);
+        ask(&reopen(b"another key", 30_003), "alice", 60, 30_003).unwrap();
+    }
+
     #[test]
     fn a_key_has_a_life_over_all_clients_and_days() {
         let (_dir, path) = folder();
@@ -1103,7 +1164,8 @@ mod tests {
         let (_dir, path) = folder();
         let budget = reopen(&path).unwrap();
         let granted: u64 = std::thread::scope(|scope| {
-            let one = || (0..50).filter(|_| budget.take("alice", 3, 200, OFTEN, MUCH).unwrap().is_ok()).count() as u64;
+            let one =
+                || (0..50).filter(|_| budget.take("alice", 3, (200, 0), OFTEN, MUCH).unwrap().is_ok()).count() as u64;
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(one)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
@@ -1129,7 +1191,7 @@ mod tests {
     fn three(path: &Path) -> Vec<u8> {
         let budget = reopen(path).unwrap();
         for keys in [1, 10, 100] {
-            budget.take("alice", keys, MUCH, OFTEN, MUCH).unwrap().unwrap();
+            budget.take("alice", keys, (MUCH, 0), OFTEN, MUCH).unwrap().unwrap();
         }
         drop(budget);
         std::fs::read(path).unwrap()
@@ -1155,7 +1217,7 @@ mod tests {
             if end % 16 > 1 {
                 continue;
             }
-            budget.take("alice", 1000, MUCH, OFTEN, MUCH).unwrap().unwrap();
+            budget.take("alice", 1000, (MUCH, 0), OFTEN, MUCH).unwrap().unwrap();
             drop(budget);
             assert_eq!(reopen(&path).unwrap().granted("alice").0, want + 1000, "cut at {end}");
         }
@@ -1203,7 +1265,7 @@ mod tests {
     fn a_write_of_several_grants_may_be_torn_anywhere() {
         let (_dir, path) = folder();
         let budget = reopen(&path).unwrap();
-        budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap().unwrap();
+        budget.take("alice", 1, (MUCH, 0), OFTEN, MUCH).unwrap().unwrap();
         let bytes = {
             let mut state = budget.state();
             for keys in [10, 100, 1000] {
@@ -1252,7 +1314,7 @@ mod tests {
             }
         }
         let before = std::fs::metadata(&path).unwrap().len();
-        (0..5).for_each(|_| budget.take("alice", 2, MUCH, OFTEN, MUCH).unwrap().unwrap());
+        (0..5).for_each(|_| budget.take("alice", 2, (MUCH, 0), OFTEN, MUCH).unwrap().unwrap());
         let after = std::fs::metadata(&path).unwrap().len();
         assert!(before > 500_000 && after < 2000, "{before} to {after} bytes");
         assert_eq!(budget.granted("alice"), (10, SPARE + 11));
@@ -1271,12 +1333,12 @@ mod tests {
     fn a_write_that_fails_grants_nothing_and_neither_do_those_after_it() {
         let (_dir, path) = folder();
         let budget = reopen(&path).unwrap();
-        budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap().unwrap();
+        budget.take("alice", 1, (MUCH, 0), OFTEN, MUCH).unwrap().unwrap();
         budget.state().file = Some(Box::new(std::fs::File::open(&path).unwrap()));
-        let error = budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap_err().to_string();
+        let error = budget.take("alice", 1, (MUCH, 0), OFTEN, MUCH).unwrap_err().to_string();
         assert!(error.contains("cannot write") && error.contains("list.budget"), "{error}");
         budget.state().file = Some(World::default().disk.open(&path).unwrap());
-        let error = budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap_err().to_string();
+        let error = budget.take("alice", 1, (MUCH, 0), OFTEN, MUCH).unwrap_err().to_string();
         assert!(error.contains("start the server again"), "{error}");
         // What was not written is not there afterwards.
         drop(budget);
@@ -1291,7 +1353,7 @@ mod tests {
             let budget = reopen(Path::new(&path)).unwrap();
             let mut out = io::stdout();
             loop {
-                budget.take("alice", 1, MUCH, OFTEN, MUCH).unwrap().unwrap();
+                budget.take("alice", 1, (MUCH, 0), OFTEN, MUCH).unwrap().unwrap();
                 writeln!(out, "granted {}", budget.granted("alice").1).unwrap();
             }
         }

@@ -31,7 +31,7 @@ use vesica_store::{CHUNK, Limits, Manifest};
 use vesica_testkit::port;
 
 /// What a client sends on one connection: for each line its messages, and why it left, if it said so.
-type Said = (BTreeMap<String, Vec<Vec<u8>>>, Option<Vec<u8>>);
+pub(crate) type Said = (BTreeMap<String, Vec<Vec<u8>>>, Option<Vec<u8>>);
 
 /// Messages of a client's stream of bytes. Heartbeats and credits are left out: they follow the clock, and what the server sends.
 fn said(stream: &[u8]) -> Said {
@@ -66,7 +66,7 @@ fn said(stream: &[u8]) -> Said {
 }
 
 /// Between clients and the server: what each connection carried from the client, and what is done to what the server says.
-struct Wire {
+pub(crate) struct Wire {
     port: u16,
     connections: Arc<Mutex<Vec<JoinHandle<Vec<u8>>>>>,
     /// What is done to the server's first message of this length on a connection.
@@ -98,12 +98,12 @@ impl Wire {
     }
 
     /// From now on this is done to messages of this length, if it is not 0.
-    fn spoil(&self, length: usize, how: impl Fn(&mut [u8]) + Send + Sync + 'static) {
+    pub(crate) fn spoil(&self, length: usize, how: impl Fn(&mut [u8]) + Send + Sync + 'static) {
         *self.spoiled.lock().unwrap() = (length > 0).then(|| (length, Arc::new(how) as Arc<_>));
     }
 
     /// What clients have said since the last call, one connection after the other.
-    fn said(&self) -> Vec<Said> {
+    pub(crate) fn said(&self) -> Vec<Said> {
         let connections = std::mem::take(&mut *self.connections.lock().unwrap());
         connections.into_iter().map(|connection| said(&connection.join().unwrap())).collect()
     }
@@ -141,7 +141,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, mut spoiled: Spoiled) -> Vec<u8
 }
 
 /// Copies the files of a folder into another one, which has no others then.
-fn put_back(from: &Path, to: &Path) {
+pub(crate) fn put_back(from: &Path, to: &Path) {
     drop(std::fs::remove_dir_all(to));
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
@@ -151,7 +151,7 @@ fn put_back(from: &Path, to: &Path) {
 
 /// What kind of service it is.
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+pub(crate) struct Kind {
     /// As [`NO_HINT`] says it, or the protocol's name alone; then "simple-pir" has a hint.
     protocol: &'static str,
     by: By,
@@ -175,13 +175,13 @@ impl Watch for Notes {
     }
 }
 
-struct House {
-    dir: tempfile::TempDir,
+pub(crate) struct House {
+    pub(crate) dir: tempfile::TempDir,
     kind: Kind,
     rows: u64,
-    wire: Wire,
-    server: ServePlan,
-    offer: String,
+    pub(crate) wire: Wire,
+    pub(crate) server: ServePlan,
+    pub(crate) offer: String,
     serving: Option<(Control, JoinHandle<()>)>,
 }
 
@@ -193,7 +193,7 @@ impl Drop for House {
 
 impl House {
     /// The server ends.
-    fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         if let Some((ctl, serving)) = self.serving.take() {
             ctl.cancel();
             serving.join().unwrap();
@@ -221,7 +221,7 @@ impl House {
     }
 
     /// The same with more lines of the server's `[service]`.
-    fn with(kind: Kind, rows: u64, more: &str) -> Self {
+    pub(crate) fn with(kind: Kind, rows: u64, more: &str) -> Self {
         let (dir, port) = (tempfile::tempdir().unwrap(), port());
         let path = |name: &str| dir.path().join(name).display().to_string();
         let step = if kind.by == By::Key { 3 } else { 1 };
@@ -256,12 +256,12 @@ impl House {
         Self { wire: Wire::before(port), dir, kind, rows, server, offer, serving: None }
     }
 
-    fn store(&self) -> &Path {
+    pub(crate) fn store(&self) -> &Path {
         &self.server.store
     }
 
     /// The server starts.
-    fn serve(&mut self) {
+    pub(crate) fn serve(&mut self) {
         let (plan, ctl) = (self.server.clone(), Control::new(()));
         let stopped = ctl.clone();
         let serving = std::thread::spawn(move || crate::serve(&plan, &World::default(), &|| None, &ctl).unwrap());
@@ -269,7 +269,7 @@ impl House {
     }
 
     /// The plan of a client with a cache of this name.
-    fn plan(&self, cache: &str) -> AskPlan {
+    pub(crate) fn plan(&self, cache: &str) -> AskPlan {
         let path = |name: &str| self.dir.path().join(name).display().to_string();
         let file = path("alice.toml");
         let by = named(self.kind);
@@ -477,7 +477,7 @@ fn all_by(by: By) -> impl Iterator<Item = (&'static str, Private)> {
     })
 }
 
-const STORE: Kind = Kind { protocol: "ecdh-oprf", by: By::Key, private: Private::Both };
+pub(crate) const STORE: Kind = Kind { protocol: "ecdh-oprf", by: By::Key, private: Private::Both };
 const PIANO: Kind = Kind { protocol: "piano", by: By::Index, private: Private::Client };
 
 /// A server that spoilt one value, or one block of the directory, once saw which client had no output, fetched again or complained: it was told

@@ -18,6 +18,7 @@ pub mod fuzzing;
 #[cfg(test)]
 mod hostile;
 mod invite;
+mod kept;
 mod link;
 mod look;
 mod messages;
@@ -33,6 +34,8 @@ mod reveals;
 mod secret;
 mod serve;
 mod signer;
+#[cfg(test)]
+mod standing;
 mod stock;
 mod suite;
 mod tags;

@@ -1,17 +1,22 @@
 //! What can be known of a service before it runs: `vesica check` and `vesica plan` of its documents.
 
+use crate::ask::expected_rules;
 use crate::error::Error;
+use crate::kept::Past;
+use crate::messages::ELEMENT;
 use crate::offer::{Offer, spelled};
 use crate::retrieve::epoch::date;
 use crate::suite::{self, Asking, Kind};
+use crate::wants::Wants;
 use crate::{link, prepare, reading, secret};
 use std::fmt::Write;
-use vesica_job::numbers::{counted, size};
+use vesica_job::numbers::{count, counted, size};
 use vesica_job::report::revealed;
 use vesica_job::rooms::probe;
 use vesica_job::{Checked, Control, World};
 use vesica_net::{Endpoint, Security};
 use vesica_spec::service::{AskPlan, Private, ServePlan};
+use vesica_store::Store;
 
 /// Looks at everything that `vesica prepare` and `vesica serve` need.
 ///
@@ -58,8 +63,13 @@ pub fn check_server(plan: &ServePlan, ctl: &Control) -> Result<Checked, Error> {
         drop(endpoint.door(clients, crate::serve::limits(plan), std::sync::Arc::new(vesica_net::Quiet))?);
         checked.add("port", format!("{address} can be listened on"));
     }
-    let clients =
-        plan.guests.iter().map(|guest| format!("{} ({} a day)", guest.name, counted(guest.keys_a_day, "keys")));
+    let clients = plan.guests.iter().map(|guest| {
+        let first = match guest.keys_at_first {
+            0 => String::new(),
+            keys => format!(", and {} once", count(keys)),
+        };
+        format!("{} ({} a day{first})", guest.name, counted(guest.keys_a_day, "keys"))
+    });
     let clients: Vec<String> = clients.collect();
     checked.add("clients", list(&clients));
     Ok(checked)
@@ -83,6 +93,9 @@ pub fn check_client(plan: &AskPlan, ctl: &Control) -> Result<Checked, Error> {
         checked.add("input", format!("{}: {}", table.path().display(), columns.join(", ")));
     }
     plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
+    if let Some(past) = Past::look(plan, &World::default(), ctl)? {
+        checked.add("kept", past.in_words());
+    }
     match Offer::load(&plan.cache) {
         Ok(offer) if plan.offer.is_none_or(|pinned| offer.hash() == pinned) => {
             let (cached, until) = offer.kind().suite().cached(&offer, &plan.cache)?;
@@ -180,12 +193,43 @@ pub fn plan_client(plan: &AskPlan, rows: Option<u64>) -> Result<String, Error> {
         }
         Some(offer) => writeln!(text, "Fetched: {}.", suite.cached(offer, &plan.cache)?.0),
     };
-    text += &suite.forecast_asking(plan, rows);
+    let ctl = Control::new(());
+    match Past::look(plan, &World::default(), &ctl)? {
+        None => text += &suite.forecast_asking(plan, rows),
+        Some(past) => {
+            let new = match &plan.input {
+                Some((input, _)) if past.has_answers() => {
+                    let wants = Wants::read(plan, &*vesica_table::open(input)?, &expected_rules(plan)?, &ctl)?;
+                    past.known(&wants, &ctl)?.new.len() as u64
+                }
+                _ => rows,
+            };
+            let list = Store::open(&plan.cache).map_or(rows, |store| store.len());
+            let _ = writeln!(text, "Kept: {}.", past.in_words());
+            text += &suite.forecast_asking(plan, new);
+            text += &instead(plan, (rows, list), 2 * ELEMENT * new)?;
+        }
+    }
     let names = [plan.server.name().to_owned(), plan.me.name().to_owned()];
     // Before an offer is known, values are expected.
     let reveals = offer.as_ref().map_or_else(|| suite.reveals(Private::default(), true), suite::reveals);
     told(&mut text, &revealed(&reveals, &names, &names[1..]));
     Ok(text)
+}
+
+/// What a job over both tables, of so many rows, would send in the place of `asking` bytes.
+fn instead(plan: &AskPlan, (rows, list): (u64, u64), asking: u64) -> Result<String, Error> {
+    let job = format!(
+        "[shared]\nid = \"instead\"\nparties = [\"client\", \"server\"]\nprotocol = \"rr22\"\nlearns = [\"client\"]\ninsecure = true\n\
+         [mine]\nname = \"client\"\nlisten = \"host:1\"\ninput = {{ path = \"none.csv\", keys = [\"id\"] }}\n\
+         output = {{ path = \"none.out.csv\" }}\nworkers = {}\n",
+        plan.workers
+    );
+    let job = vesica_spec::plan(&vesica_spec::parse(&job)?)?;
+    let forecast = vesica_job::forecast(&job, Some(rows), Some(list))?;
+    let whole = forecast.parties.iter().map(|party| party.sent).sum::<u64>();
+    let words = if whole < asking { "which is less: run such a job this time" } else { "which is more" };
+    Ok(format!("Instead: a job with protocol = \"rr22\" over both tables sends about {}, {words}.\n", size(whole)))
 }
 
 fn told(text: &mut String, revealed: &[vesica_job::report::Revealed]) {

@@ -35,6 +35,9 @@ pub const MOST_LANES: u64 = 16;
 /// The most keys of a request: larger tables ask several times.
 pub const MOST_KEYS: u64 = 1 << 24;
 
+/// Bytes of an element, at most.
+pub const ELEMENT: u64 = 33;
+
 /// Bytes by which a client says which window of Piano its queries are of: the window's name, and the number of the first query.
 pub const WINDOW_BYTES: usize = 24;
 

@@ -10,7 +10,7 @@ use vesica_job::rooms::{Share, probe};
 use vesica_job::{Control, Io, Target, World};
 use vesica_spec::service::AskPlan;
 use vesica_store::Found;
-use vesica_table::{Beside, Format, Picks, Sink, Table, View, Widened, Written, free_bytes, gather};
+use vesica_table::{Beside, Format, Picks, Sink, Staged, Table, View, Widened, Written, free_bytes, gather};
 use vesica_types::RowId;
 
 /// The texts of a row's values, one a column; none where a value is a null.
@@ -132,8 +132,19 @@ pub fn local(plan: &AskPlan, io: &Io) -> Result<(), Error> {
         None => drop(target(io)?.sink(&table.facts())?),
         Some(names) => drop(target(io)?.sink(&View::new(table, names)?.facts())?),
     }
+    for target in changes(plan) {
+        match &plan.columns {
+            None => drop(target.sink(&table.facts())?),
+            Some(names) => drop(target.sink(&View::new(table, names)?.facts())?),
+        }
+    }
     plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
     Ok(())
+}
+
+/// Where rows go that say what changed since the last run.
+fn changes(plan: &AskPlan) -> impl Iterator<Item = &vesica_table::Output> {
+    plan.kept.iter().flat_map(|kept| [&kept.gained, &kept.lost]).flatten()
 }
 
 /// Where rows go.
@@ -217,7 +228,9 @@ pub fn room(plan: &AskPlan, io: &Io, offer: &Offer, rows: u64) -> Result<(), Err
         _ => (1, 0),
     };
     let each = factor * offer.value_bytes.map_or(columns * NUMBER, u64::from) + columns * null;
-    let needed = rows.saturating_mul(each).saturating_add(io.table.bytes().unwrap_or(0));
+    // Every row that is found may be one that was gained, and then it is written twice.
+    let files = 1 + changes(plan).count() as u64;
+    let needed = rows.saturating_mul(each).saturating_add(io.table.bytes().unwrap_or(0)).saturating_mul(files);
     let said = |has: u64, of: String| {
         Error::Setup(format!(
             "{of}: the values of {rows} rows may take {needed} bytes if all of them are found, {each} for each, and there is room for {has}; {}",
@@ -254,6 +267,8 @@ const NUMBER: u64 = 16;
 pub fn takes(plan: &AskPlan, io: &Io, values: &[String]) -> Result<(), Error> {
     widened(plan, &*io.table, &Nothing(values), |wide| {
         drop::<Box<dyn Sink>>(target(io)?.sink(&wide.facts())?);
+        let gained = plan.kept.as_ref().and_then(|kept| kept.gained.as_ref());
+        gained.map_or(Ok(()), |gained| gained.sink(&wide.facts()).map(drop))?;
         Ok(())
     })
 }
@@ -268,11 +283,51 @@ pub struct Rows {
     pub lost: [(Lost, Vec<u64>); 3],
 }
 
-/// Writes the rows that were found, with these columns of values. Hits stand in the order of what they came for.
+/// Writes the rows that were found, with these columns of values. Hits stand in the order of what they came for. Where it is known which wants
+/// were found `before`, also the rows that were gained and lost since: all files are put in their places when all are written.
 ///
 /// # Errors
-/// Those of the output; a file of the cache that changed meanwhile.
-pub fn write(plan: &AskPlan, io: &Io, columns: &[String], wants: &Wants, hits: &[Hit<'_>]) -> Result<Rows, Error> {
+/// Those of the outputs; a file of the cache that changed meanwhile.
+pub fn write(
+    plan: &AskPlan,
+    io: &Io,
+    columns: &[String],
+    wants: &Wants,
+    hits: &[Hit<'_>],
+    before: Option<&[bool]>,
+) -> Result<Rows, Error> {
+    let (staged, matched, lost) = stage(plan, io, target(io)?, columns, wants, &hits.iter().collect::<Vec<_>>())?;
+    let mut others = Vec::new();
+    if let (Some(before), Some(kept)) = (before, &plan.kept) {
+        let mut was_lost = before.to_vec();
+        hits.iter().filter(|hit| hit.came.is_ok()).for_each(|hit| was_lost[hit.want] = false);
+        if let Some(target) = &kept.gained {
+            let gained: Vec<&Hit<'_>> = hits.iter().filter(|hit| hit.came.is_ok() && !before[hit.want]).collect();
+            others.push(stage(plan, io, target, columns, wants, &gained)?.0);
+        }
+        if let Some(target) = &kept.lost {
+            let lost = (0..).zip(&was_lost).filter(|(_, was_lost)| **was_lost);
+            let lost: Vec<Hit<'_>> = lost.map(|(want, _)| Hit { want, came: Ok(Value::Texts(Vec::new())) }).collect();
+            others.push(stage(plan, io, target, &[], wants, &lost.iter().collect::<Vec<_>>())?.0);
+        }
+    }
+    let output = staged.commit()?;
+    others.into_iter().try_for_each(|other| other.commit().map(drop))?;
+    Ok(Rows { output, matched, lost })
+}
+
+/// An output that is whole; how many rows it has, and those that count as not found.
+type Stage = (Staged, u64, [(Lost, Vec<u64>); 3]);
+
+/// The rows of these hits, with their values, on the way to `target`.
+fn stage(
+    plan: &AskPlan,
+    io: &Io,
+    target: &dyn Target,
+    columns: &[String],
+    wants: &Wants,
+    hits: &[&Hit<'_>],
+) -> Result<Stage, Error> {
     let mut picks = Picks::new(wants.rows, Share::Picks.of(plan.memory), &plan.scratch)?;
     let (mut rows, mut lost) = (Vec::new(), Lost::ALL.map(|lost| (lost, Vec::new())));
     let mut has_row = vec![false; hits.len()];
@@ -301,10 +356,10 @@ pub fn write(plan: &AskPlan, io: &Io, columns: &[String], wants: &Wants, hits: &
         })
     };
     let looked = Looked { names: columns, rows, texts: &texts };
-    let output = widened(plan, &*io.table, &looked, |wide| {
-        let mut sink = target(io)?.sink(&wide.facts())?;
+    let staged = widened(plan, &*io.table, &looked, |wide| {
+        let mut sink = target.sink(&wide.facts())?;
         gather(wide, picks, Share::Output.of(plan.memory), plan.workers, &plan.scratch, &mut *sink)?;
-        Ok(sink.finish()?.commit()?)
+        Ok(sink.finish()?)
     })?;
-    Ok(Rows { output, matched, lost })
+    Ok((staged, matched, lost))
 }

@@ -20,6 +20,14 @@ const LIST_SIZE: Reveal = Reveal {
            says nothing to whoever did not ask for its key",
 };
 
+/// What copies of several days say together.
+const LIST_CHANGES: Reveal = Reveal {
+    name: "list_changes",
+    to: Learner::Place(1),
+    what: "of each key that it ever asked for, when it was on {0}'s list, without asking again: a tag that comes back is recognised, and whoever keeps \
+           an answer (mine.kept) can look for its key in every later copy until {0} rotates the key, also when the key has left {1}'s table",
+};
+
 /// The values.
 const VALUES: Reveal = Reveal {
     name: "values",
@@ -30,7 +38,7 @@ const VALUES: Reveal = Reveal {
 
 /// What asking tells, for values too if there are any.
 pub fn of_asking(with_values: bool) -> Vec<Reveal> {
-    let always = [reveals::INTERSECTION, KEYS_ASKED, LIST_SIZE, reveals::TRAFFIC];
+    let always = [reveals::INTERSECTION, KEYS_ASKED, LIST_SIZE, LIST_CHANGES, reveals::TRAFFIC];
     let values = with_values.then_some(VALUES);
     always.into_iter().chain(values).collect()
 }

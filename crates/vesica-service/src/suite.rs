@@ -86,6 +86,11 @@ pub trait Copied {
     /// What was copied now, in words; none if nothing is new.
     fn news(&self) -> Option<String>;
 
+    /// The text of which state of the server's this is; empty where nothing is kept from run to run.
+    fn state(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
     /// Whether nothing is asked for: then the server goes before a row is looked up.
     fn is_silent(&self) -> bool {
         false

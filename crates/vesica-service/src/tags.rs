@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::fetch::room_for;
 use crate::look::list;
-use crate::messages::Counter;
+use crate::messages::{Counter, ELEMENT};
 use crate::offer::Offer;
 use crate::output::{Hit, Lost, Value};
 use crate::prepare::{self, Before, Change, Keyed, Prepared, Product};
@@ -152,9 +152,6 @@ impl Suite for Tags {
         format!("Ask: {} at most {each_way} each way, in batches of {batch}.\n", counted(rows, "rows"))
     }
 }
-
-/// Bytes of an element, at most.
-const ELEMENT: u64 = 33;
 
 impl Served for Store {
     fn reload(&self, offer: &Offer, make_room: &mut dyn FnMut()) -> Result<Option<Stock>, Error> {
@@ -323,6 +320,10 @@ impl Copied for Cache {
 
     fn news(&self) -> Option<String> {
         self.news.clone()
+    }
+
+    fn state(&self) -> Vec<u8> {
+        self.store.manifest().encode()
     }
 
     fn public(&self) -> Result<Vec<u8>, String> {

@@ -180,12 +180,6 @@ impl Wants {
         }
     }
 
-    /// How many lookups the server sees.
-    pub fn padded(&self, batch: u64) -> u64 {
-        let least = if batch > 1 { 1 } else { 0 };
-        (self.digests.len() as u64).max(least).next_multiple_of(batch)
-    }
-
     /// Each row of the client's table that asks for something, and the place of what it asks for among [`Wants::digests`].
     ///
     /// # Errors
@@ -205,6 +199,12 @@ impl Wants {
             }
         }
     }
+}
+
+/// How many lookups the server sees of a client that has so many, and makes them a multiple of `batch`.
+pub fn padded(lookups: usize, batch: u64) -> u64 {
+    let least = if batch > 1 { 1 } else { 0 };
+    (lookups as u64).max(least).next_multiple_of(batch)
 }
 
 #[cfg(test)]

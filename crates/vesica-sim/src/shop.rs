@@ -1,7 +1,7 @@
 //! A service with its clients: what is played, what goes wrong in it, and what must hold.
 //!
-//! alice prepares a table and serves it; bob and carol look rows up, several times, each time in a process of its own. The network, the disk
-//! with alice's budget and with the clients' windows, time and chance are virtual. Tables, the store, a client's copy of it and outputs are
+//! alice prepares a table and serves it; bob and carol look rows up, several times, each time in a process of its own. Where a client can keep
+//! answers, carol does. The network, the disk with alice's budget and with what clients keep, time and chance are virtual. Tables, the store, a client's copy of it and outputs are
 //! real files, which no failure of power tears.
 
 use crate::case::{NAMES, Outcome};
@@ -79,6 +79,9 @@ struct Person {
     starts_behind_faults: u32,
     /// Whether it may ask for nothing more.
     refused: bool,
+    /// Whether it keeps answers, and whether it has come to an end with them once.
+    keeps: bool,
+    has_kept: bool,
     /// Keys that it asked for, and keys that it was answered.
     asked: u64,
     answered: u64,
@@ -174,6 +177,15 @@ fn server(folder: &Path, kind: Kind, a_day: u64, lifetime: u64) -> ServePlan {
     plan_serve(&spec).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
+/// What a client's document says that keeps answers.
+fn kept(folder: &Path) -> String {
+    let (path, key) = (folder.join("kept"), folder.join("kept.key"));
+    std::fs::write(&key, [7; 32]).expect("the temporary folder takes files");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&key, mode).expect("it is this user's");
+    format!("kept = {{ path = \"{}\", key = \"{}\" }}\n", path.display(), key.display())
+}
+
 /// Chance that is given.
 struct Given(Mutex<SessionRng>);
 
@@ -264,10 +276,12 @@ impl Shop {
             let lines: String = rows.iter().map(|row| format!("{row}\n")).collect();
             let (input, output) = (folder.join(format!("{name}.csv")), folder.join(format!("{name}.out.csv")));
             std::fs::write(&input, format!("id\n{lines}")).expect("the temporary folder takes files");
+            let keeps = *name == "carol" && kind == SERVICES[0];
+            let kept = if keeps { kept(folder) } else { String::new() };
             let text = format!(
                 "[service]\nid = \"list\"\n{}\nby = \"{}\"\noffer = \"{offer}\"\ninsecure = true\n[mine]\nname = \"{name}\"\n\
                  connect = {{ alice = \"h:1\" }}\npatience = \"60s\"\ninput = {{ path = \"{}\", keys = [\"id\"] }}\ncache = \"{}\"\n\
-                 output = {{ path = \"{}\" }}\nworkers = {}\n",
+                 output = {{ path = \"{}\" }}\nworkers = {}\n{kept}",
                 kind.protocol,
                 kind.by,
                 input.display(),
@@ -284,6 +298,8 @@ impl Shop {
                 starts: 0,
                 starts_behind_faults: 0,
                 refused: false,
+                keeps,
+                has_kept: false,
                 asked: 0,
                 answered: 0,
             }
@@ -393,7 +409,9 @@ impl Shop {
             _ => {}
         }
         person.asked += talk.keys;
-        None
+        // Its table does not change, and what it kept is on the disk.
+        let is_again = person.has_kept && talk.keys > 0;
+        is_again.then(|| format!("{} asks for {} keys whose answers it keeps", NAMES[client], talk.keys))
     }
 
     /// The server says something to a client.
@@ -496,6 +514,7 @@ impl State {
             Outcome::Done => {
                 let person = &mut shop.people[party - 1];
                 person.left -= 1;
+                person.has_kept = person.keeps;
                 shop.served += 1;
                 if !person.output.exists() {
                     wrong = Some(format!("{} is done and has no output", NAMES[party]));

@@ -570,6 +570,11 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         return Err(SpecError::field("mine.output.matched", why));
     }
     distinct("mine.output.columns", columns.as_deref().unwrap_or_default())?;
+    if output.is_some_and(|o| o.gained.is_some() || o.lost.is_some()) {
+        let why = "compares a service's client with its last run, and a job has no last run; leave it out";
+        let field = if output.is_some_and(|o| o.gained.is_some()) { "mine.output.gained" } else { "mine.output.lost" };
+        return Err(SpecError::field(field, why));
+    }
     let parts = output.and_then(|o| o.parts.as_deref()).map(checks::parts).transpose()?;
     let absent = shared.join.shape().half(me.place()).theirs && learners.len() == parties.len() && lists.is_empty();
 

@@ -484,6 +484,14 @@ pub struct Output {
     /// `email+phone`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matched: Option<Matched>,
+    /// For a service's client with `mine.kept`: a file for the rows whose keys the service has now, and that it did not have in the run before or
+    /// that were not in the table then, with their values. `format`, `columns` and `null` hold for it too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gained: Option<PathBuf>,
+    /// For a service's client with `mine.kept`: a file for the rows whose keys the service had in the run before and has no more, without
+    /// values. Rows that left the client's own table are in no file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<PathBuf>,
 }
 
 /// What a row says of its match.

@@ -212,6 +212,8 @@ impl Side {
             order: Order::Aligned,
             parts: None,
             matched: None,
+            gained: None,
+            lost: None,
         });
         let mut plan = vesica_spec::plan(&spec)?;
         plan.peers.iter_mut().for_each(|peer| peer.connect = None);

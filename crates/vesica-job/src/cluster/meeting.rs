@@ -478,6 +478,7 @@ impl Meeting {
             output: None,
             attempt: None,
             left_out: Vec::new(),
+            changes: None,
         };
         let mut report = reported(&self.plan, &agreed.salt, &agreed.sizes, met, outcome, &mut Clock::start(&self.ctl));
         for step in lanes.into_iter().flat_map(|lane| lane.steps) {

@@ -112,12 +112,23 @@ impl Given {
         match (key, passphrase(variable)) {
             (None, None) => Ok(Given::Nothing),
             (None, Some(words)) => Ok(Given::Passphrase(words)),
-            (Some(KeyPlace::File(path)), None) => key_file(path, field).map(Given::Key),
-            (Some(KeyPlace::By(by)), None) => key_printed(by, field, ctl).map(Given::Key),
+            (Some(place), None) => Self::key(place, field, ctl),
             (Some(_), Some(_)) => {
                 Err(JobError::Setup(format!("{field} and {variable} are both given; give one of them")))
             }
         }
+    }
+
+    /// The key at `place`, which `field` of a document names. A program that prints it is ended once `ctl` is cancelled.
+    ///
+    /// # Errors
+    /// As [`Given::from`], but for what is said of a passphrase.
+    pub fn key(place: &KeyPlace, field: &'static str, ctl: &Control) -> Result<Self, JobError> {
+        match place {
+            KeyPlace::File(path) => key_file(path, field),
+            KeyPlace::By(by) => key_printed(by, field, ctl),
+        }
+        .map(Given::Key)
     }
 
     /// Whether it is anybody's secret.

@@ -93,6 +93,42 @@ pub struct Outcome {
     /// Rows that were asked of a service and count as not found, although nothing says that they are not there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
+    /// How the run of a service's client differs from the run before; absent where nothing is kept from run to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
+}
+
+/// How a client's run differs from the run before.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Changes {
+    /// The number of the run, from 1. If it does not follow on the last number that was seen, changes were missed.
+    pub run: u64,
+    /// When the run before ended; absent in the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Distinct keys that were kept from earlier runs, and are still in the table.
+    pub kept: u64,
+    /// Distinct keys that had to be asked for, those of an attempt at this run that was broken off included.
+    pub asked: u64,
+    /// Distinct keys that the service has now, and did not have in the run before or that were not in the table then.
+    pub gained: u64,
+    /// Distinct keys of the table that the service had in the run before, and has no more.
+    pub lost: u64,
+}
+
+impl Changes {
+    /// What changed, in two sentences.
+    pub fn in_words(&self) -> String {
+        let since = self.since.as_ref().map_or_else(|| "the first".to_owned(), |since| format!("since {since}"));
+        format!(
+            "Run {} ({since}): {} gained, {} lost. {} asked for, {} kept from earlier runs.",
+            count(self.run),
+            counted(self.gained, "keys"),
+            count(self.lost),
+            worded(self.asked, "key was", "keys were"),
+            count(self.kept)
+        )
+    }
 }
 
 /// Totals by group.
@@ -551,6 +587,7 @@ impl Report {
             let _ = writeln!(text, "{}.", worded(o.duplicates, one, many));
         }
         o.left_out.iter().for_each(|left| _ = writeln!(text, "{}", left.in_words()));
+        o.changes.iter().for_each(|changes| _ = writeln!(text, "{}", changes.in_words()));
         if !self.chosen.expects.is_empty() {
             let _ = writeln!(text, "\nThe result has noise, so that no key can be told from it for certain:");
             self.chosen.expects.iter().for_each(|told| _ = writeln!(text, "  {told}"));

@@ -60,7 +60,8 @@ impl Invitation {
             return Err(SpecError::field("mine.clients", why));
         }
         let (keys_a_day, requests_a_minute) = (terms.keys_a_day, default_requests());
-        wanted.mine.clients.insert(to.clone(), Client { fingerprint: print, ca: None, keys_a_day, requests_a_minute });
+        let client = Client { fingerprint: print, ca: None, keys_a_day, keys_at_first: 0, requests_a_minute };
+        wanted.mine.clients.insert(to.clone(), client);
 
         let mut entry = toml_edit::InlineTable::new();
         entry.insert("fingerprint", reply.fingerprint.to_string().into());

@@ -6,10 +6,10 @@
 mod plan;
 mod types;
 
-pub use plan::{AskPlan, GuestPlan, Secret, ServePlan, plan_ask, plan_ask_any, plan_serve, rules};
+pub use plan::{AskPlan, GuestPlan, KeptPlan, Secret, ServePlan, plan_ask, plan_ask_any, plan_serve, rules};
 pub use types::{
-    Asks, Beyond, By, Client, ClientMine, ClientSpec, Hint, Preset, Private, ServerMine, ServerSpec, ServerTls,
-    Service, ServiceProtocol, default_cache_size, default_expected, default_requests,
+    Asks, Beyond, By, Client, ClientMine, ClientSpec, Hint, KeptFile, Preset, Private, ServerMine, ServerSpec,
+    ServerTls, Service, ServiceProtocol, default_cache_size, default_expected, default_requests,
 };
 
 pub(crate) use types::anchor;

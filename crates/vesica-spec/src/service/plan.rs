@@ -1,6 +1,8 @@
 //! What the documents of a service mean: complete and valid, or an error that names the field. Pure: no files, no clock.
 
-use super::types::{Beyond, By, ClientSpec, Hint, Private, ServerMine, ServerSpec, Service, ServiceProtocol};
+use super::types::{
+    Beyond, By, ClientMine, ClientSpec, Hint, Private, ServerMine, ServerSpec, Service, ServiceProtocol,
+};
 use crate::checks::{self, check_name, distinct, memory, patience, table_format, workers};
 use crate::connect::{RoadPlan, gateways};
 use crate::error::SpecError;
@@ -79,6 +81,8 @@ pub struct GuestPlan {
     pub trust: Option<TrustPlan>,
     /// Keys a day.
     pub keys_a_day: u64,
+    /// Keys besides, once for each key of the function.
+    pub keys_at_first: u64,
     /// Requests a minute.
     pub requests_a_minute: u32,
 }
@@ -121,6 +125,8 @@ pub struct AskPlan {
     pub output: Option<vesica_table::Output>,
     /// The columns of the table that go there; all where absent.
     pub columns: Option<Vec<String>>,
+    /// Where the service's answers are kept from run to run.
+    pub kept: Option<KeptPlan>,
     /// The number of lookups that the server sees is a multiple of this.
     pub batch: u64,
     /// The folder of what was fetched.
@@ -137,6 +143,19 @@ pub struct AskPlan {
     pub report: Option<PathBuf>,
     /// How long to wait for the server.
     pub patience: Duration,
+}
+
+/// Where a client keeps what a service answered, and where it says what changed.
+#[derive(Clone, Debug)]
+pub struct KeptPlan {
+    /// The file.
+    pub path: PathBuf,
+    /// What seals it.
+    pub key: KeyPlace,
+    /// Where rows go whose keys were not found in the run before.
+    pub gained: Option<vesica_table::Output>,
+    /// Where rows go whose keys were found in the run before and are not now.
+    pub lost: Option<vesica_table::Output>,
 }
 
 /// The most keys that a service's lifetime may have: with 2^36 rows a tag then has 124 bits.
@@ -323,19 +342,24 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     if service.by == By::Index && keys.as_ref().is_some_and(|keys| keys.len() != 1) {
         return Err(SpecError::field("mine.input.keys", "name the one column that holds row numbers, from 0"));
     }
-    if service.protocol == ServiceProtocol::EcdhOprf && (service.by == By::Index || mine.batch.is_some()) {
-        let field = if service.by == By::Index { "service.by" } else { "mine.batch" };
-        return Err(SpecError::field(field, "is for retrieval, and \"ecdh-oprf\" is none; leave it out"));
+    if service.protocol == ServiceProtocol::EcdhOprf && service.by == By::Index {
+        return Err(SpecError::field("service.by", "is for retrieval, and \"ecdh-oprf\" is none; leave it out"));
+    }
+    if service.protocol == ServiceProtocol::EcdhOprf && mine.batch.is_some() && mine.kept.is_none() {
+        let why = "is for retrieval, and for mine.kept, which hides by it how many keys are new; leave it out";
+        return Err(SpecError::field("mine.batch", why));
     }
     if mine.batch.is_some_and(|batch| !(1..=MOST_BATCH).contains(&batch)) {
         return Err(SpecError::field("mine.batch", format!("give 1 to {MOST_BATCH}")));
     }
     let parts = mine.output.as_ref().and_then(|output| output.parts.as_deref()).map(checks::parts).transpose()?;
+    let kept = kept(service.protocol, mine)?;
     Ok(AskPlan {
         id: service.id.clone(),
         protocol: service.protocol,
         hint: service.hint,
         by: service.by,
+        kept,
         batch: mine.batch.unwrap_or(1).into(),
         curve: service.curve,
         offer: None,
@@ -366,6 +390,75 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
         report: mine.report.clone(),
         patience: patience(&mine.patience)?,
     })
+}
+
+/// Where answers are kept, and what says how this run differs from the last one.
+fn kept(protocol: ServiceProtocol, mine: &ClientMine) -> Result<Option<KeptPlan>, SpecError> {
+    let output = mine.output.as_ref();
+    let places = [
+        ("mine.output.gained", output.and_then(|output| output.gained.as_ref())),
+        ("mine.output.lost", output.and_then(|output| output.lost.as_ref())),
+    ];
+    let Some(kept) = &mine.kept else {
+        return match places.iter().find(|(_, path)| path.is_some()) {
+            Some((field, _)) => Err(SpecError::field(
+                field,
+                "says what changed since the last run, which nothing remembers; add kept = { path = \"…\", key = \"…\" } to [mine]",
+            )),
+            None => Ok(None),
+        };
+    };
+    if protocol != ServiceProtocol::EcdhOprf {
+        let why = format!(
+            "keeps what the function of \"ecdh-oprf\" gives, and \"{}\" retrieves rows of one epoch; leave it out",
+            protocol.name()
+        );
+        return Err(SpecError::field("mine.kept", why));
+    }
+    let plain = |path: &Path| path.components().collect::<PathBuf>();
+    if kept.path.file_name().is_none() {
+        return Err(SpecError::field("mine.kept.path", format!("\"{}\" names no file", kept.path.display())));
+    }
+    let beside = [".log", ".new"].map(|ending| with_ending(&kept.path, ending));
+    let mut taken = vec![("mine.kept.path", plain(&kept.path))];
+    taken.extend(beside.iter().map(|path| ("mine.kept.path", plain(path))));
+    let sinks = places.into_iter().filter_map(|(field, path)| Some((field, path?.as_path())));
+    let own = output.map(|output| ("mine.output.path", output.path.as_path())).into_iter().chain(sinks);
+    let key = kept.key.file().map(|key| ("mine.kept.key", key));
+    let report = mine.report.as_deref().map(|report| ("mine.report", report));
+    for (field, path) in key.into_iter().chain(own).chain(report) {
+        if path == Path::new("-") && matches!(field, "mine.output.gained" | "mine.output.lost") {
+            return Err(SpecError::field(
+                field,
+                "cannot go to standard output, where the rows that were found go; name a file",
+            ));
+        }
+        if let Some((other, _)) = taken.iter().find(|(_, taken)| *taken == plain(path)) {
+            let why = format!("\"{}\" is the file of {other}, or stands beside it; name another one", path.display());
+            return Err(SpecError::field(field, why));
+        }
+        taken.push((field, plain(path)));
+    }
+    let sink = |path: Option<&PathBuf>| {
+        path.map(|path| vesica_table::Output {
+            format: output.and_then(|output| output.format).map(table_format),
+            null: output.and_then(|output| output.null.clone()).unwrap_or_default(),
+            ..vesica_table::Output::new(path)
+        })
+    };
+    Ok(Some(KeptPlan {
+        path: kept.path.clone(),
+        key: kept.key.read("mine.kept.key")?,
+        gained: sink(places[0].1),
+        lost: sink(places[1].1),
+    }))
+}
+
+/// The path of a file beside another one: this ending behind its name.
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
 }
 
 /// Fails if a service is no retrieval and its document speaks of one, or if what it says of one cannot be.
@@ -486,7 +579,7 @@ fn guests(spec: &ServerSpec) -> Result<Vec<GuestPlan>, SpecError> {
             }
         };
         let (keys_a_day, requests_a_minute) = (client.keys_a_day, client.requests_a_minute);
-        Ok(GuestPlan { name: name.clone(), trust, keys_a_day, requests_a_minute })
+        Ok(GuestPlan { name: name.clone(), trust, keys_a_day, keys_at_first: client.keys_at_first, requests_a_minute })
     };
     let guests: Vec<GuestPlan> = spec.mine.clients.iter().map(guest).collect::<Result<_, _>>()?;
     for (at, guest) in guests.iter().enumerate() {
@@ -559,9 +652,7 @@ fn check_signer(mine: &ServerMine) -> Result<(), SpecError> {
 
 /// Whether `other` is the file that is called as `path` is, with this ending behind it.
 fn is_beside(path: &Path, ending: &str, other: &Path) -> bool {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    other.components().collect::<PathBuf>() == name
+    other.components().collect::<PathBuf>() == with_ending(path, ending)
 }
 
 /// The file beside `store` with this ending behind its name, whether or not that is written with a slash at its end.
@@ -636,7 +727,9 @@ output = { path = "hits.csv" }
         // A slash at the end of a folder's name changes none of them.
         let slash = server(&SERVER.replace("\"list.store\"", "\"list.store/\"")).unwrap();
         assert_eq!((&slash.store, &slash.secret.path), (&plan.store, &plan.secret.path));
-        assert_eq!(plan.guests[0].requests_a_minute, 60);
+        assert_eq!((plan.guests[0].requests_a_minute, plan.guests[0].keys_at_first), (60, 0));
+        let more = server(&SERVER.replace("keys_a_day = 100000", "keys_a_day = 9, keys_at_first = 700"));
+        assert_eq!(more.unwrap().guests[0].keys_at_first, 700);
     }
 
     #[test]
@@ -676,9 +769,42 @@ output = { path = "hits.csv" }
             ("offer = \"sha256:PIN\"", "offer = \"sha256:12\"", "service.offer"),
             ("connect = { bob = \"bob.example:5400\" }", "connect = { }", "mine.connect"),
             ("peers = { bob", "peers = { carol", "mine.tls.peers"),
+            ("path = \"hits.csv\"", "path = \"hits.csv\", gained = \"g.csv\"", "mine.output.gained"),
+            ("path = \"hits.csv\"", "path = \"hits.csv\", lost = \"l.csv\"", "mine.output.lost"),
+            ("cache = \"sanctions.cache\"", "cache = \"c\"\nbatch = 8", "mine.batch"),
         ] {
             assert_eq!(refused(from, to), field, "{to}");
         }
+    }
+
+    /// What a client keeps has a file of its own, as has each output.
+    #[test]
+    fn a_client_that_keeps_names_files_of_their_own() {
+        let with = |kept: &str, output: &str| {
+            let text = CLIENT.replace("cache =", &format!("kept = {{ {kept} }}\ncache ="));
+            client(&text.replace("path = \"hits.csv\"", &format!("path = \"hits.csv\"{output}")))
+        };
+        let (kept, changes) =
+            ("path = \"bob.kept\", key = \"seal.key\"", ", gained = \"new.csv\", lost = \"gone.csv\"");
+        let plan = with(kept, changes).unwrap().kept.unwrap();
+        assert_eq!((plan.path.as_path(), plan.key.file()), (Path::new("bob.kept"), Some(Path::new("seal.key"))));
+        assert_eq!(plan.gained.unwrap().path, Path::new("new.csv"));
+        assert_eq!(plan.lost.unwrap().path, Path::new("gone.csv"));
+        assert!(with(kept, "").unwrap().kept.unwrap().gained.is_none());
+        for (kept, output, field) in [
+            (kept, ", gained = \"hits.csv\"", "mine.output.gained"),
+            (kept, ", gained = \"a.csv\", lost = \"./a.csv\"", "mine.output.lost"),
+            (kept, ", lost = \"bob.kept.new\"", "mine.output.lost"),
+            (kept, ", lost = \"-\"", "mine.output.lost"),
+            ("path = \"hits.csv\", key = \"seal.key\"", "", "mine.output.path"),
+            ("path = \"seal.key\", key = \"seal.key\"", "", "mine.kept.key"),
+            ("path = \"..\", key = \"seal.key\"", "", "mine.kept.path"),
+        ] {
+            assert_eq!(with(kept, output).unwrap_err().field.as_deref(), Some(field), "{kept} {output}");
+        }
+        assert!(with("path = \"bob.kept\"", "").unwrap_err().message.contains("key"));
+        let other = CLIENT.replace("ecdh-oprf", "piano").replace("cache =", &format!("kept = {{ {kept} }}\ncache ="));
+        assert_eq!(client(&other).unwrap_err().field.as_deref(), Some("mine.kept"));
     }
 
     #[test]

@@ -361,9 +361,17 @@ pub struct Client {
     pub ca: Option<PathBuf>,
     /// Keys that it may ask for a day (UTC). Each is a guess at the table, if the client is dishonest.
     pub keys_a_day: u64,
+    /// Keys that it may ask for besides those of its days, once, until the key of the function is rotated: for a client that keeps answers
+    /// (`mine.kept`), whose first run asks for all of its keys.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub keys_at_first: u64,
     /// Requests that it may make a minute.
     #[serde(default = "default_requests")]
     pub requests_a_minute: u32,
+}
+
+fn is_zero(keys: &u64) -> bool {
+    *keys == 0
 }
 
 /// The default of `requests_a_minute`.
@@ -432,10 +440,13 @@ pub struct ClientMine {
     pub input: Option<Input>,
     /// The folder of what was fetched.
     pub cache: PathBuf,
-    /// For retrieval: how many different keys or numbers are looked up is rounded up to a multiple of this before the server sees it. 1
-    /// when absent.
+    /// For retrieval, and with `kept`: how many different keys or numbers are looked up is rounded up to a multiple of this before the server sees
+    /// it. 1 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u32>,
+    /// For `ecdh-oprf`: remembers what the service answered, so that the next run asks only for keys that are new in the table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptFile>,
     /// The most that may be fetched: an amount, such as `"64 GiB"`. A server that offers more is refused.
     #[serde(default = "default_cache_size")]
     pub cache_size: String,
@@ -457,6 +468,16 @@ pub struct ClientMine {
     /// How long to wait for a server that is late or was lost: a duration, such as `"10m"`.
     #[serde(default = "default_patience")]
     pub patience: String,
+}
+
+/// Where a client keeps what a service answered.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeptFile {
+    /// The file. The first run makes it; each run writes it anew, and meanwhile `.log` and `.new` stand beside it under its name.
+    pub path: PathBuf,
+    /// A file of at least 16 random bytes that seals it, or a program that prints them.
+    pub key: KeyPlace,
 }
 
 /// What `mine.cache_size` is where the document does not say it.
@@ -499,7 +520,14 @@ impl ClientSpec {
         let mine = &mut self.mine;
         let mut paths = vec![&mut mine.cache];
         mine.input.iter_mut().for_each(|input| input.origin.anchor(folder));
-        paths.extend(mine.output.as_mut().map(|output| &mut output.path));
+        if let Some(output) = &mut mine.output {
+            paths.push(&mut output.path);
+            paths.extend(&mut output.gained);
+            paths.extend(&mut output.lost);
+        }
+        if let Some(kept) = &mut mine.kept {
+            paths.extend([&mut kept.path, kept.key.path()]);
+        }
         if let Some(tls) = &mut mine.tls {
             paths.push(&mut tls.identity);
             paths.extend(tls.key.as_mut().map(KeyPlace::path));

@@ -38,6 +38,7 @@ fn report(party: &str) -> Report {
             output: Some(Written { path: "alice.matched.csv".into(), rows: 567, bytes: 8_192 }),
             attempt: None,
             left_out: Vec::new(),
+            changes: None,
         },
         revealed: vec![
             Revealed {

@@ -1,0 +1,530 @@
+//! A client that asks day after day, and remembers: against a full join of both tables, killed at every write, with servers that lie, and as
+//! the server sees it.
+
+use crate::error::Error;
+use crate::hostile::{House, STORE, Said, put_back};
+use crate::kept::Kept;
+use crate::wants::Wants;
+use crate::{Change, ask, files};
+use std::collections::BTreeSet;
+use std::fs::{self, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use vesica_job::report::{Changes, Report};
+use vesica_job::worlds::{Disk, DiskFile};
+use vesica_job::{Control, Fault, Io, World};
+use vesica_session::SessionRng;
+use vesica_spec::service::{AskPlan, KeptPlan};
+use zeroize::Zeroizing;
+
+/// Both parties' tables.
+struct Street {
+    house: House,
+    /// The server's keys; the value of key k is `k.5`.
+    list: BTreeSet<u64>,
+    /// The client's rows, in their order; none is a row without a key.
+    rows: Vec<Option<u64>>,
+    /// The keys that the client had in its last run, and those of them that were found.
+    last: (BTreeSet<u64>, BTreeSet<u64>),
+}
+
+fn street(more: &str) -> Street {
+    let house = House::with(STORE, 40, more);
+    vesica_job::rooms::replace_privately(&house.dir.path().join("seal.key"), &[7; 32]).unwrap();
+    let list = (0..40).map(|row| 3 * row).collect();
+    let street = Street { house, list, rows: Vec::new(), last: Default::default() };
+    street.prepare_anew();
+    street
+}
+
+/// The rows of an output, without its header.
+fn rows(path: &Path) -> Vec<String> {
+    fs::read_to_string(path).unwrap().lines().skip(1).map(str::to_owned).collect()
+}
+
+impl Street {
+    fn path(&self, name: &str) -> PathBuf {
+        self.house.dir.path().join(name)
+    }
+
+    /// The plan of the client that keeps its answers under this name.
+    fn plan(&self, name: &str) -> AskPlan {
+        let output = |what: &str| Some(vesica_table::Output::new(self.path(&format!("{what}.csv"))));
+        let kept = KeptPlan {
+            path: self.path(&format!("{name}.kept")),
+            key: self.path("seal.key").into(),
+            gained: output("gained"),
+            lost: output("lost"),
+        };
+        AskPlan { kept: Some(kept), ..self.house.plan(name) }
+    }
+
+    fn write(&self) {
+        let line = |row: &Option<u64>| row.map_or("\n".to_owned(), |key| format!("{key}\n"));
+        // A row without a key is none in a table of one column: there is another one.
+        let lines: String =
+            self.rows.iter().zip(0..).map(|(row, n)| line(row).replace('\n', &format!(",row {n}\n"))).collect();
+        fs::write(self.path("alice.csv"), format!("id,what\n{lines}")).unwrap();
+    }
+
+    fn ask_on(&self, plan: &AskPlan, world: World) -> Result<Report, Error> {
+        self.write();
+        let io = Io { world, ..files(plan).unwrap() };
+        ask(plan, io, &Control::new(()))
+    }
+
+    #[track_caller]
+    fn ask(&self, plan: &AskPlan) -> Report {
+        self.ask_on(plan, World::default()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The whole list is prepared.
+    fn prepare_anew(&self) {
+        let lines: String = self.list.iter().map(|key| format!("{key},{key}.5\n")).collect();
+        fs::write(self.path("list.csv"), format!("id,size\n{lines}")).unwrap();
+        let prepared =
+            crate::prepare(&self.house.server, &Change::default(), &World::default(), &Control::new(())).unwrap();
+        assert!(!prepared.offer_changed);
+    }
+
+    /// The list changes as `prepare --append --remove` changes it.
+    fn change(&mut self, more: &[u64], gone: &[u64]) {
+        let write = |name: &str, text: String| {
+            fs::write(self.path(name), text).unwrap();
+            Some(self.path(name))
+        };
+        let lines = |keys: &[u64]| -> String { keys.iter().map(|key| format!("{key},{key}.5\n")).collect() };
+        let append = write("more.csv", format!("id,size\n{}", lines(more)));
+        let remove = write("gone.csv", format!("id,size\n{}", lines(gone)));
+        let change = Change { rotate: false, append, remove };
+        crate::prepare(&self.house.server, &change, &World::default(), &Control::new(())).unwrap();
+        self.list.retain(|key| !gone.contains(key));
+        self.list.extend(more);
+    }
+
+    /// A part of a day, whose server is started anew: it takes up what was prepared.
+    fn open(&mut self) {
+        self.house.stop();
+        self.house.serve();
+    }
+
+    /// Keys that clients were granted, by the server's own record.
+    fn granted(&self) -> u64 {
+        let lines = fs::read_to_string(&self.house.server.audit).unwrap_or_default();
+        let keys = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        keys.filter(|line| line["what"] == "asked").filter_map(|line| line["keys"].as_u64()).sum()
+    }
+
+    fn keys(&self) -> BTreeSet<u64> {
+        self.rows.iter().flatten().copied().collect()
+    }
+
+    /// What a run must say of keys, if `asked` of them were asked for.
+    fn expected(&self) -> (BTreeSet<u64>, [u64; 3]) {
+        let (keys, (last, found)) = (self.keys(), &self.last);
+        let now: BTreeSet<u64> = keys.intersection(&self.list).copied().collect();
+        let lost = found.intersection(&keys).filter(|key| !self.list.contains(key)).count() as u64;
+        let numbers = [keys.difference(last).count() as u64, now.difference(found).count() as u64, lost];
+        (now, numbers)
+    }
+
+    /// Compares the outputs with a join of both tables, and a run with the one before.
+    #[track_caller]
+    fn compare(&self, changes: &Changes, day: u64) {
+        let (now, [asked, gained, lost]) = self.expected();
+        let lines = |take: &dyn Fn(u64) -> bool, values: bool| -> Vec<String> {
+            let rows = self.rows.iter().zip(0..).filter_map(|(row, n)| row.map(|key| (key, n)));
+            let value = |key: u64| if values { format!(",{key}.5") } else { String::new() };
+            rows.filter(|(key, _)| take(*key)).map(|(key, n)| format!("{key},row {n}{}", value(key))).collect()
+        };
+        let found = &self.last.1;
+        assert_eq!(rows(&self.path("out.csv")), lines(&|key| now.contains(&key), true), "day {day}");
+        let is_gained = |key: u64| now.contains(&key) && !found.contains(&key);
+        assert_eq!(rows(&self.path("gained.csv")), lines(&is_gained, true), "day {day}");
+        let is_lost = |key: u64| found.contains(&key) && !self.list.contains(&key);
+        assert_eq!(rows(&self.path("lost.csv")), lines(&is_lost, false), "day {day}");
+        assert_eq!((changes.asked, changes.gained, changes.lost), (asked, gained, lost), "day {day}");
+        assert_eq!(changes.kept, self.keys().len() as u64 - asked, "day {day}");
+    }
+
+    /// The run is over: it is the last one now.
+    fn passed(&mut self) {
+        self.last = (self.keys(), self.expected().0);
+    }
+}
+
+fn changes(report: Report) -> Changes {
+    report.outcome.changes.expect("it keeps")
+}
+
+/// Thirty days of both tables: keys that come, go and come back on either side, keys in several rows, rows without one, days on which nothing
+/// changes, and a day on which the whole list is prepared anew.
+#[test]
+fn thirty_days_are_as_a_full_join_each_day() {
+    let mut rng = SessionRng::from_seed(Zeroizing::new([27; 32]));
+    let mut below = |n: u64| u64::from_le_bytes(rng.bytes()) % n;
+    let mut street = street("");
+    street.rows = (0..30).map(|i| Some(4 * i)).collect();
+    let plan = street.plan("alice");
+    let mut granted = 0;
+    for day in 1..=30 {
+        if day % 5 != 0 {
+            let more: Vec<u64> = (0..below(6)).map(|_| below(150)).collect();
+            let gone: Vec<u64> = (0..below(6)).map(|_| below(150)).filter(|key| !more.contains(key)).collect();
+            if day == 17 {
+                street.list.retain(|key| !gone.contains(key));
+                street.list.extend(&more);
+                street.prepare_anew();
+            } else {
+                street.change(&more, &gone);
+            }
+        }
+        if day % 7 != 0 {
+            let n = street.rows.len() as u64;
+            let drop: BTreeSet<u64> = (0..below(5)).map(|_| below(n)).collect();
+            let mut place = 0..;
+            street.rows.retain(|_| !drop.contains(&place.next().unwrap()));
+            for _ in 0..below(6) {
+                let (at, key) = (below(street.rows.len() as u64 + 1) as usize, below(160));
+                street.rows.insert(at, (key < 150).then_some(key));
+            }
+        }
+        street.open();
+        let changes = changes(street.ask(&plan));
+        street.compare(&changes, day);
+        assert_eq!((changes.run, changes.since.is_some()), (day, day > 1));
+        granted += changes.asked;
+        assert_eq!(street.granted(), granted, "day {day}");
+        street.passed();
+    }
+    assert!(granted < 150, "{granted} keys were asked for");
+    assert!(!street.path("alice.kept.log").exists() && !street.path("alice.kept.new").exists());
+    // The same day once more: nothing has changed, and nothing is asked for.
+    let changes = changes(street.ask(&plan));
+    street.compare(&changes, 31);
+    assert_eq!((changes.asked, changes.gained, changes.lost), (0, 0, 0));
+}
+
+/// A disk on which a process is killed at one of its writes: what stands there stays, and nothing is written after that.
+#[derive(Debug)]
+struct Deadly {
+    disk: Arc<dyn Disk>,
+    /// Writes that are still done.
+    left: Arc<AtomicU64>,
+}
+
+impl Deadly {
+    fn world(left: u64) -> (World, Arc<AtomicU64>) {
+        let (world, left) = (World::default(), Arc::new(AtomicU64::new(left)));
+        let disk = Arc::new(Self { disk: world.disk.clone(), left: left.clone() });
+        (World { disk, ..world }, left)
+    }
+}
+
+/// Counts a write, which is not done if the process is dead.
+fn alive(left: &AtomicU64) -> io::Result<()> {
+    let counted = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+    counted.map(drop).map_err(|_| io::Error::other("the process was killed"))
+}
+
+impl Disk for Deadly {
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        self.disk.make_folder(path)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        alive(&self.left)?;
+        Ok(Box::new(DeadlyFile { file: self.disk.open(path)?, left: self.left.clone() }))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.disk.read(path)
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        self.disk.has(path)
+    }
+
+    fn sync_name(&self, path: &Path) -> io::Result<()> {
+        alive(&self.left)?;
+        self.disk.sync_name(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        alive(&self.left)?;
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        alive(&self.left)?;
+        self.disk.remove(path)
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        self.disk.list(folder)
+    }
+}
+
+struct DeadlyFile {
+    file: Box<dyn DiskFile>,
+    left: Arc<AtomicU64>,
+}
+
+impl Read for DeadlyFile {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.file.read(bytes)
+    }
+}
+
+impl Write for DeadlyFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Err(error) = alive(&self.left) {
+            // Half of it had reached the disk.
+            self.file.write_all(&bytes[..bytes.len() / 2])?;
+            return Err(error);
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl DiskFile for DeadlyFile {
+    fn lock(&self) -> Result<(), TryLockError> {
+        self.file.lock()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn cut(&mut self, size: u64) -> io::Result<()> {
+        alive(&self.left)?;
+        self.file.cut(size)
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        self.file.read_exact_at(bytes, at)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        alive(&self.left)?;
+        self.file.sync()
+    }
+}
+
+/// A run is killed at each of its writes, and once more at each while it is repeated: the same command does the day that was not over, says the
+/// same of it, and asks for no key whose answer had reached the disk.
+#[test]
+fn a_run_that_is_killed_at_any_write_is_the_run_of_its_day() {
+    let mut street = street("");
+    street.rows = (0..12).map(|i| Some(2 * i)).collect();
+    street.house.serve();
+    let plan = street.plan("alice");
+    let (kept, log) = (street.path("alice.kept"), street.path("alice.kept.log"));
+    let before = street.path("before");
+    // The first day begins without a kept file, the second with one.
+    for day in [1, 2] {
+        if day == 2 {
+            street.change(&[10, 14], &[0, 12]);
+            street.rows.drain(..2);
+            street.rows.extend([Some(3), None, Some(57), Some(77), Some(3)]);
+            street.open();
+        }
+        fs::create_dir_all(&before).unwrap();
+        let set_back = || {
+            let _ = (fs::remove_file(&kept), fs::remove_file(&log), fs::remove_file(street.path("alice.kept.new")));
+            if day == 2 {
+                fs::copy(before.join("kept"), &kept).unwrap();
+            }
+        };
+        let asked = street.expected().1[0];
+        let mut writes = 0;
+        loop {
+            set_back();
+            let (world, left) = Deadly::world(writes);
+            let from = street.granted();
+            let first = street.ask_on(&plan, world);
+            if first.is_ok() {
+                assert!(left.load(Ordering::SeqCst) == 0 || writes > 12, "{writes} writes are too few for a run");
+                break;
+            }
+            assert!(first.unwrap_err().to_string().contains("the process was killed"), "day {day}, write {writes}");
+            let was_answered = street.granted() > from;
+            // It is killed at another write, or comes to its end before, and then it is not.
+            let second = street.ask_on(&plan, Deadly::world(writes / 2).0);
+            let changes = changes(second.unwrap_or_else(|_| street.ask(&plan)));
+            street.compare(&changes, day);
+            assert_eq!(changes.run, day);
+            // What was answered in vain is a request whose answers could not be written.
+            let vain = street.granted() - from - asked;
+            assert!(vain.is_multiple_of(asked) && vain <= 2 * asked, "day {day}, write {writes}: {vain}");
+            if !was_answered {
+                assert!(vain <= asked);
+            }
+            assert!(!log.exists());
+            writes += 1;
+        }
+        street.passed();
+        fs::copy(&kept, before.join("kept")).unwrap();
+    }
+}
+
+/// What a server sees is how many keys are new, in one conversation: not how many there are, which were found, gained, lost or left out, and with
+/// `mine.batch` not even that.
+#[test]
+fn the_server_sees_how_many_keys_are_new() {
+    let said = |changed: &[(bool, &[u64])], batch: u64| -> Vec<Vec<Said>> {
+        let mut street = street("");
+        street.house.serve();
+        let plan = AskPlan { batch, ..street.plan("alice") };
+        let day = |(changes, rows): &(bool, &[u64])| {
+            street.change(if *changes { &[9, 500] } else { &[9, 6] }, if *changes { &[3, 6] } else { &[0, 500] });
+            street.open();
+            street.rows = rows.iter().copied().map(Some).collect();
+            street.ask(&plan);
+            street.house.wire.said()
+        };
+        changed.iter().map(day).collect()
+    };
+    // Two keys, then one that is new, then none; all are found or none is.
+    let all = said(&[(false, &[6, 9]), (false, &[6, 9, 12]), (false, &[12])], 1);
+    let none = said(&[(false, &[1, 2]), (false, &[2, 4]), (false, &[2, 4, 4, 4])], 1);
+    assert!(all == none);
+    let lines = |said: &Vec<Said>| said.iter().flat_map(|(lines, _)| lines.keys().cloned()).collect::<Vec<_>>();
+    assert!(lines(&all[1]).iter().any(|line| line.starts_with("ask")) && lines(&all[2]) == ["service"]);
+    // The same changes of the list: gained and lost by one client, nothing of the other.
+    let changes = said(&[(true, &[3, 6, 500]), (false, &[3, 6, 500]), (true, &[3, 6, 500, 7])], 1);
+    let nothing = said(&[(true, &[1, 2, 4]), (false, &[1, 2, 4]), (true, &[1, 2, 4, 8])], 1);
+    assert!(changes == nothing);
+    let padded = [said(&[(false, &[6, 9]), (false, &[6, 9])], 4), said(&[(false, &[1]), (false, &[1, 2, 3, 4])], 4)];
+    assert!(padded[0] == padded[1]);
+    assert!(all[..2] != padded[0], "what is compared can differ");
+}
+
+/// A server that is set back, also to a client that has lost its copy of the store; one that answers by another key, and one that breaks off. Each
+/// is named, and what was kept stays as it was.
+#[test]
+fn a_server_that_lies_is_named_and_harms_nothing_that_is_kept() {
+    let mut street = street("verifiable = true");
+    street.rows = vec![Some(3), Some(4)];
+    let first = street.path("first");
+    put_back(street.house.store(), &first);
+    street.change(&[4], &[]);
+    let newer = street.path("newer");
+    put_back(street.house.store(), &newer);
+    street.house.serve();
+    let plan = street.plan("alice");
+    street.ask(&plan);
+    street.passed();
+    let kept = fs::read(street.path("alice.kept")).unwrap();
+    let refused = |street: &Street, words: &[&str]| {
+        let error = street.ask_on(&plan, World::default()).unwrap_err();
+        let text = error.to_string();
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+        assert!(matches!(error.fault(), Fault::Peer | Fault::Network), "{text}");
+        assert!(fs::read(street.path("alice.kept")).unwrap() == kept, "{text}");
+        street.house.wire.said()
+    };
+    // It goes back to a list without key 4.
+    put_back(&first, street.house.store());
+    street.open();
+    refused(&street, &["manifest", "has 1 parts", "had 2"]);
+    fs::remove_dir_all(street.path("alice")).unwrap();
+    let said = refused(&street, &["bob serves a store of 1 parts", "has a store of 2 parts", "alice.kept"]);
+    assert!(said.iter().all(|(lines, _)| lines.keys().all(|line| line == "service")));
+    // It is right again, and what it answers is changed on the way: a key is new, so there is an answer.
+    put_back(&newer, street.house.store());
+    street.open();
+    street.rows.push(Some(5));
+    // The proof has a challenge and a response.
+    for at in [0, 40] {
+        street.house.wire.spoil(64, move |proof| proof[at] ^= 1);
+        refused(&street, &["bob"]);
+    }
+    street.house.wire.spoil(32, |element| element[3] ^= 4);
+    refused(&street, &["bob"]);
+    street.house.wire.spoil(0, |_| ());
+    let changes = changes(street.ask(&plan));
+    street.compare(&changes, 2);
+    assert_eq!((changes.run, changes.asked), (2, 1));
+}
+
+/// A kept file is of one key, one service and offer, one party and its key columns; and every byte of it counts.
+#[test]
+fn a_kept_file_is_of_use_to_its_own_run_alone() {
+    let mut street = street("");
+    street.rows = (0..40).map(|key| Some(2 * key)).collect();
+    street.house.serve();
+    let plan = street.plan("alice");
+    street.ask(&plan);
+    street.house.wire.said();
+    let path = street.path("alice.kept");
+    let good = fs::read(&path).unwrap();
+    let table = vesica_table::open(&plan.input.as_ref().unwrap().0).unwrap();
+    let ctl = Control::new(());
+    let wants = Wants::read(&plan, &*table, &[Vec::new()], &ctl).unwrap();
+    let recall = |plan: &AskPlan| -> Result<(), Error> {
+        let kept = Kept::open(plan, &World::default(), &ctl)?.unwrap();
+        let known = kept.past().known(&wants, &ctl)?;
+        assert!(known.new.is_empty() && known.before.iter().filter(|found| **found).count() == 14);
+        Ok(())
+    };
+    recall(&plan).unwrap();
+    let why = |plan: &AskPlan| {
+        let error = recall(plan).unwrap_err();
+        assert!(matches!(error.fault(), Fault::Config | Fault::Input), "{error}");
+        error.to_string()
+    };
+    let with = |change: &dyn Fn(&mut AskPlan)| {
+        let mut plan = plan.clone();
+        change(&mut plan);
+        why(&plan)
+    };
+    vesica_job::rooms::replace_privately(&street.path("other.key"), &[8; 32]).unwrap();
+    let other_key = with(&|plan| plan.kept.as_mut().unwrap().key = street.path("other.key").into());
+    assert!(other_key.contains("alice.kept") && other_key.contains("mine.kept.key"), "{other_key}");
+    let other_offer = with(&|plan| plan.offer = Some([1; 32]));
+    assert!(other_offer.contains(&street.house.offer) && other_offer.contains("Name a new file"), "{other_offer}");
+    for other in [
+        with(&|plan| plan.id = "another".into()),
+        with(&|plan| plan.me = vesica_types::Party::new(1, "carol")),
+        with(&|plan| plan.server = vesica_types::Party::new(0, "dan")),
+        with(&|plan| plan.input.as_mut().unwrap().1 = vec!["what".into()]),
+    ] {
+        assert!(other.contains("another service, another party"), "{other}");
+    }
+    // Cut anywhere, changed anywhere, or longer.
+    for at in (0..good.len()).step_by(7).chain(good.len() - 40..good.len()) {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        fs::write(&path, &bad).unwrap();
+        assert!(why(&plan).contains("alice.kept"), "{at}");
+        fs::write(&path, &good[..at]).unwrap();
+        assert!(why(&plan).contains("alice.kept"), "{at}");
+    }
+    fs::write(&path, [&good[..], b"more"].concat()).unwrap();
+    why(&plan);
+    fs::write(&path, &good).unwrap();
+    recall(&plan).unwrap();
+    // Nobody was contacted for any of it, and two runs do not work on one file.
+    assert!(street.house.wire.said().is_empty());
+    let held = Kept::open(&plan, &World::default(), &ctl).unwrap();
+    assert!(why(&plan).contains("another run is at work"));
+    drop(held);
+    // An older kept file is one of an earlier day: what changed since is told, and asked for.
+    street.change(&[2], &[6]);
+    street.open();
+    street.last = (street.keys(), street.keys().into_iter().filter(|key| key % 6 == 0).collect());
+    street.last.1.retain(|key| *key < 120);
+    for _ in 0..2 {
+        let changes = changes(street.ask(&plan));
+        street.compare(&changes, 2);
+        assert_eq!((changes.run, changes.gained, changes.lost), (2, 1, 1));
+        fs::write(&path, &good).unwrap();
+    }
+}

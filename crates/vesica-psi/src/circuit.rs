@@ -22,8 +22,7 @@
 //!    (`scatter`), and other steps 6 and 7 (`groups`).
 //!
 //! Reveals: key_count to everyone, the total to the learners.   Rounds: COT + VOLE + 1 + 1 + log log l + 1 a unit, and 2 more by trees; 2 at the end.
-//! Bytes: |B| + l·(log l)/8 + 8 for each column, and those of l + 2·log l transfers, for each of 1.3·n bins (trees: `scatter`); ⌈l/8⌉·slots(3·m) for
-//! the hint.
+//! Bytes: |B| + l·(log l)/8 + 8 for each column, and those of l + 2·log l transfers, for each of 1.3·n bins; ⌈l/8⌉·slots(3·m) for the hint.
 //! What is sent in a unit is padded by a coefficient, a triple or a key that is used once, whatever is common: nobody is told a number or a bit
 //! of a unit. A party that deviates can change the total, and R can compare keys of its choice by it: so this is semi-honest only.
 //! Differs from the papers: the party with the values is R, so that they need not travel in the hint; f is never opened.

@@ -209,14 +209,16 @@ pub fn ask(args: Ask) -> Outcome {
     });
     screen.of(&plan.id, plan.me.name());
     interrupt::stops(screen.control())?;
-    let report = vesica_service::ask(&plan, vesica_service::files(&plan)?, screen.control())?;
+    let run = vesica_service::ask(&plan, vesica_service::files(&plan)?, screen.control())?;
     drop(screen);
     // Standard output carries the rows where the document says so; then the report goes to the other stream.
-    if plan.output.is_some_and(|output| output.path == Path::new("-")) {
-        output::tell(&report.in_words());
-        return Ok(());
+    match plan.output.as_ref().is_some_and(|output| output.path == Path::new("-")) {
+        true => output::tell(&run.report.in_words()),
+        false => output::result(&run.report.in_words())?,
     }
-    output::result(&report.in_words())
+    // Last of all: whoever is told that the command failed starts it again, and is to be told the same then.
+    run.end()?;
+    Ok(())
 }
 
 /// The server's part of a SecretFlow configuration: makes the store, serves one client, or both.
@@ -260,9 +262,11 @@ pub fn run_client(args: Run, client: &Client, screen: Screen) -> Outcome {
     }
     let form = run::on_screen(args.report.as_deref(), args.report_format)?;
     plan.report = args.report;
-    let report = vesica_service::ask(&plan, vesica_service::files(&plan)?, screen.control())?;
+    let asked = vesica_service::ask(&plan, vesica_service::files(&plan)?, screen.control())?;
     drop(screen);
-    output::result(&run::told(&report, form))
+    output::result(&run::told(&asked.report, form))?;
+    asked.end()?;
+    Ok(())
 }
 
 /// A report is of a result, and only who asks gets one.

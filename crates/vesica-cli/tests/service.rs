@@ -281,6 +281,12 @@ fn a_client_that_keeps_is_told_what_changed() {
     house.prepare(&["--append", &path("more.csv"), "--remove", &path("gone.csv")]);
     server.until("a new state of the store is served, with 299 keys");
     plans(&["Kept: run 1 of 2", "Ask: 0 rows", "which is more"]);
+    // Nobody hears of a run. So it is not over, and the same command says it again.
+    if let Ok(full) = std::fs::File::options().write(true).open("/dev/full") {
+        let unheard = vesica().arg("ask").arg(&client).stdout(full).output().unwrap();
+        assert_eq!(unheard.status.code(), Some(3), "{}", String::from_utf8_lossy(&unheard.stderr));
+        assert!(house.path("bob.kept.log").exists());
+    }
     let second = house.ask(&client).wait(LONG).good().stdout;
     let words = ": 1 key gained, 2 lost. 0 keys were asked for, 200 kept from earlier runs.";
     assert!(second.contains("Run 2 (since 2") && second.contains(words), "{second}");

@@ -12,7 +12,7 @@
 //! 1. C -> S: { r·H(x) }, x in X.   S -> C: { k·r·H(x) }, and a proof for the batch if the function is verifiable.
 //! 2. C: F(k, x) for x in X; what of it is in T was found, and opens its value.
 //!
-//! Reveals: key_count to the server, list_size to the client, intersection to the client.   Rounds: 1 a batch, two batches on their way.
+//! Reveals: key_count to the server, list_size, list_changes and intersection to the client.   Rounds: 1 a batch, two batches on their way.
 //! Bytes: ELEMENT a key each way, and PROOF a batch; once, 62 bits and more an entry and its value, sealed.
 //! S sees elements that look random, by decisional Diffie-Hellman, and how many they are: see design/13. C learns F at no more
 //! points than it sent elements; every other tag and value looks random to it. The number of elements is what limits a client that

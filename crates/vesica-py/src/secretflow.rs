@@ -74,5 +74,5 @@ fn ask(client: &Client, ctl: &Control) -> Result<Option<Report>, Failure> {
         })?;
         plan.offer = Some(kept.hash());
     }
-    Ok(Some(vesica_service::ask(&plan, vesica_service::files(&plan)?, ctl)?))
+    Ok(Some(vesica_service::ask(&plan, vesica_service::files(&plan)?, ctl)?.end()?))
 }

@@ -121,8 +121,8 @@ pub fn ask(
             (None, Some((input, _))) => vesica_table::open(input)?,
             (None, None) => return Err(Failure::config("mine.input: is missing: name a file, or give ask() a table")),
         };
-        let report =
-            vesica_service::ask(&plan, Io { table, target, connections: Vec::new(), world: World::default() }, ctl)?;
+        let io = Io { table, target, connections: Vec::new(), world: World::default() };
+        let report = vesica_service::ask(&plan, io, ctl)?.end()?;
         let rows = kept.and_then(|kept| kept.take()).map(Table::of).transpose()?;
         Ok((report.to_json(), rows))
     })

@@ -60,7 +60,7 @@ const MOST_QUESTIONS: u64 = 4096;
 const FREE_RECORDS: u64 = vesica_pir::piano::TOGETHER;
 
 /// Refusals after which a connection is ended.
-const MOST_REFUSALS: u64 = 10;
+pub const MOST_REFUSALS: u64 = 10;
 
 /// How often refusals of one client are noted.
 const A_MINUTE: Duration = Duration::from_secs(60);

@@ -3,9 +3,11 @@
 //! One road for all protocols. What a client copies first, what it asks for beside the function, and how it finds rows in what came are
 //! the protocol's ([`Copied`]).
 
+use crate::answer::MOST_REFUSALS;
+use crate::budget::{Pace, Remedy, remedy};
 use crate::error::Error;
 use crate::fetch::{Fetched, update};
-use crate::kept::{Kept, Known};
+use crate::kept::{self, Kept, Known, Next};
 use crate::link;
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES, shares};
 use crate::offer::{Offer, hex};
@@ -23,13 +25,33 @@ use vesica_spec::service::{AskPlan, By};
 use vesica_spec::{Rule, Rules};
 use vesica_types::KeyDigest;
 
+/// A run whose outputs are in their places. One that keeps its answers is over when [`Run::end`] has returned: until then the same command does it
+/// again, and says the same of it.
+#[must_use = "a run that keeps its answers is done again if it is not ended"]
+pub struct Run<'a> {
+    /// What came of it.
+    pub report: Report,
+    kept: Option<(Kept<'a>, Next)>,
+}
+
+impl Run<'_> {
+    /// The run is over: whoever is to hear of it has heard. Gives its report.
+    ///
+    /// # Errors
+    /// Those of the kept file.
+    pub fn end(self) -> Result<Report, Error> {
+        self.kept.map_or(Ok(()), |(kept, next)| kept.end(&next))?;
+        Ok(self.report)
+    }
+}
+
 /// Looks the keys of a table up, and writes the rows that were found: of the plan's files, if `io` is [`crate::files`]. Fetches what
 /// the cache lacks first.
 ///
 /// # Errors
 /// Faults of the plan and its files, before the server is contacted where they can be seen; those of connecting; a server that
 /// refuses, or breaks the protocol. Nothing is left of the output then.
-pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Report, Error> {
+pub fn ask<'a>(plan: &'a AskPlan, io: Io, ctl: &Control) -> Result<Run<'a>, Error> {
     let mut clock = Clock::start(ctl);
     local(plan, &io)?;
     let endpoint = link::endpoint(plan, ctl)?;
@@ -82,9 +104,7 @@ pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Report, Error> {
     let rules = if plan.by == By::Index { Vec::new() } else { rules };
     let chosen = chosen(plan, &offer, &rules, &*link, Work { units, lanes, server_rows });
     let report = report(plan, &offer, outcome, chosen, &*link, clock)?;
-    // Last of all: a run that ends before is done again.
-    kept.zip(next).map_or(Ok(()), |((kept, _), next)| kept.end(&next))?;
-    Ok(report)
+    Ok(Run { report, kept: kept.zip(next).map(|((kept, _), next)| (kept, next)) })
 }
 
 /// How much there was to do.
@@ -238,26 +258,39 @@ fn asked(
     }
     wants.replace_absent(copied.rows(), &mut io.world.rng()?);
     let lookups = padded(kept.as_ref().map_or(wants.digests.len(), |(_, known)| known.new.len()), plan.batch);
-    room(plan, io, &offer, wants.rows - wants.empty)?;
+    let kept_bytes = if kept.is_some() { kept::bytes(wants.digests.len() as u64, lookups) } else { 0 };
+    room(plan, io, &offer, wants.rows - wants.empty, kept_bytes)?;
     copied.prepare(plan, lookups, clock)?;
     let (outputs, lanes) = match kept {
         _ if !offer.has_function() => (wants.digests.clone(), 1),
         None => {
             let function = function(&offer, copied.public())?;
-            let how = (lookups, MOST_KEYS);
-            let evaluate =
-                || evaluate((plan, &io.world), &*function, &wants.digests, how, &mut counter, |_, _| Ok(()), ctl);
-            clock.phase("ask", "keys", Some(lookups), evaluate)?
+            let (mut outputs, keys) = (Vec::with_capacity(wants.digests.len()), wants.digests.iter().copied());
+            let take = |_: &[_], answers: &[[u8; 32]]| {
+                outputs.extend(answers.iter().take(wants.digests.len() - outputs.len()));
+                Ok(())
+            };
+            let all = (keys, lookups, MOST_KEYS);
+            let evaluate = || evaluate((plan, &io.world), &*function, all, &mut counter, take, ctl);
+            let lanes = clock.phase("ask", "keys", Some(lookups), evaluate)?;
+            (outputs, lanes)
         }
         Some((kept, known)) => {
             let function = function(&offer, copied.public())?;
-            let new: Vec<[u8; 32]> = known.new.iter().map(|&want| wants.digests[want]).collect();
+            let (mut outputs, new) = (std::mem::take(&mut known.outputs), &known.new);
+            kept.recalled();
             kept.begin(&offer)?;
-            let (how, keep) = ((lookups, KEPT_AT_ONCE), |keys: &[_], outputs: &[_]| kept.answered(keys, outputs));
-            let evaluate = || evaluate((plan, &io.world), &*function, &new, how, &mut counter, keep, ctl);
-            let (answers, lanes) = clock.phase("ask", "keys", Some(lookups), evaluate)?;
-            known.new.iter().zip(answers).for_each(|(&want, answer)| known.outputs[want] = answer);
-            (std::mem::take(&mut known.outputs), lanes)
+            let (mut places, keys) = (new.iter(), new.iter().map(|&want| wants.digests[want]));
+            // Made-up keys and their answers are written like others: the server sees how long that takes.
+            let keep = |keys: &[_], answers: &[_]| {
+                kept.answered(keys, answers)?;
+                answers.iter().zip(&mut places).for_each(|(answer, &want)| outputs[want] = *answer);
+                Ok(())
+            };
+            let all = (keys, lookups, KEPT_AT_ONCE);
+            let evaluate = || evaluate((plan, &io.world), &*function, all, &mut counter, keep, ctl);
+            let lanes = clock.phase("ask", "keys", Some(lookups), evaluate)?;
+            (outputs, lanes)
         }
     };
     copied.retrieve(
@@ -283,36 +316,65 @@ pub fn function(offer: &Offer, public: Result<Vec<u8>, String>) -> Result<Box<dy
 }
 
 /// Keys of a request whose answers are kept when all of them are there. The server has counted them before it answers, so a client that is killed
-/// meanwhile has asked for so many in vain.
-const KEPT_AT_ONCE: u64 = 1 << 20;
+/// meanwhile has asked for so many in vain. Tests have small tables.
+const KEPT_AT_ONCE: u64 = if cfg!(test) { 16 } else { 1 << 20 };
 
-/// The function at each want, and at random keys up to `lookups`; and on how many lanes it was asked for at most. A request has up to `most` keys,
-/// and `each` gets the wants of each and the function at them when it is answered.
+/// Asks for the function at each want, and at random keys up to `lookups`; on how many lanes at most. A request has up to `most` keys, and `each`
+/// gets the keys of each and the function at them when it is answered. If that is [`KEPT_AT_ONCE`], answers are kept: then what is left of an
+/// allowance is asked for before a run ends at its end, for else a client whose next request is larger than that would never get on.
 fn evaluate(
     (plan, world): (&AskPlan, &World),
     function: &dyn ClientFunction,
-    wants: &[[u8; 32]],
-    (lookups, most): (u64, u64),
+    (wants, lookups, most): (impl ExactSizeIterator<Item = [u8; 32]>, u64, u64),
     counter: &mut Counter<'_>,
-    mut each: impl FnMut(&[[u8; 32]], &[[u8; 32]]) -> Result<(), Error>,
+    mut each: impl FnMut(&[KeyDigest], &[[u8; 32]]) -> Result<(), Error>,
     ctl: &Control,
-) -> Result<(Vec<[u8; 32]>, u64), Error> {
-    let mut rng = world.rng()?;
-    let fillers = std::iter::repeat_with(|| rng.bytes()).take(lookups as usize - wants.len());
-    let mut keys = wants.iter().copied().chain(fillers).map(KeyDigest);
-    let (mut outputs, mut most_lanes, done) = (Vec::with_capacity(wants.len()), 0, AtomicU64::new(0));
+) -> Result<u64, Error> {
+    let (mut rng, time, keeps) = (world.rng()?, &*world.time, most == KEPT_AT_ONCE);
+    let more = lookups as usize - wants.len();
+    let fillers = std::iter::repeat_with(|| rng.bytes()).take(more);
+    let mut keys = wants.chain(fillers).map(KeyDigest);
+    let (mut most_lanes, done) = (0, AtomicU64::new(0));
+    let full = most as usize;
+    let (mut part, mut most, mut refusals, mut pace) = (Vec::new(), full, 0, Pace::new(time.now()));
     loop {
-        // Each request but the last has as many keys as there may be.
-        let part: Vec<KeyDigest> = keys.by_ref().take(most as usize).collect();
+        // Each request but the last has as many keys as there may be, or as are left.
+        part.extend(keys.by_ref().take(most.saturating_sub(part.len())));
         if part.is_empty() {
-            return Ok((outputs, most_lanes));
+            return Ok(most_lanes);
         }
-        let lanes = (part.len() as u64).div_ceil(BATCH as u64).min(plan.workers as u64).min(MOST_LANES);
+        let asked = &part[..part.len().min(most)];
+        let lanes = (asked.len() as u64).div_ceil(BATCH as u64).min(plan.workers as u64).min(MOST_LANES);
         most_lanes = lanes.max(most_lanes);
-        let mut answers = request(function, &part, lanes, counter, (&done, world), ctl)?;
-        answers.truncate(wants.len() - outputs.len());
-        each(&wants[outputs.len()..][..answers.len()], &answers)?;
-        outputs.extend(answers);
+        let wait = pace.left(time.now());
+        if !wait.is_zero() {
+            time.sleep(wait, &|| ctl.is_cancelled());
+            ctl.check()?;
+        }
+        let begun = time.now();
+        let error = match request(function, asked, lanes, counter, (&done, world), ctl) {
+            Ok(answers) => {
+                each(asked, &answers)?;
+                let answered = asked.len();
+                part.drain(..answered);
+                pace.granted(begun);
+                // Another day may have begun.
+                most = full;
+                continue;
+            }
+            Err(error) => error,
+        };
+        refusals += 1;
+        let remedy = match &error {
+            // With one more the server would end the connection.
+            Error::Refused { why, .. } if keeps && refusals + 1 < MOST_REFUSALS => remedy(why),
+            _ => None,
+        };
+        match remedy {
+            Some(Remedy::Fewer(left)) if (1..asked.len() as u64).contains(&left) => most = left as usize,
+            Some(Remedy::Wait(span)) => pace.refused(time.now(), span),
+            _ => return Err(error),
+        }
     }
 }
 

@@ -163,20 +163,73 @@ pub enum Exhausted {
 impl fmt::Display for Exhausted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Exhausted::Day { left, again } => write!(
-                f,
-                "{left} keys are left of this client's day; ask about no more than that, or after {}",
-                spelled(seconds(*again))
-            ),
+            Exhausted::Day { left, again } => write!(f, "{left}{DAY}{}", spelled(seconds(*again))),
             Exhausted::Life => write!(
                 f,
                 "too few are left of the keys that all clients together may ask about under the service's key; ask its operator for a new one. \
                  This client is granted nothing more today"
             ),
             Exhausted::Minute { wait } => {
-                write!(f, "this client asks too often; ask again in {} s", wait.as_secs_f64().ceil())
+                write!(f, "{TOO_OFTEN}{} s", wait.as_secs_f64().ceil())
             }
         }
+    }
+}
+
+/// What stands behind the number of keys that are left of a day.
+const DAY: &str = " keys are left of this client's day; ask about no more than that, or after ";
+
+/// What stands before a number of seconds.
+const TOO_OFTEN: &str = "this client asks too often; ask again in ";
+
+/// What a client can do that was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Remedy {
+    /// Ask about no more keys than this.
+    Fewer(u64),
+    /// Ask again after this time.
+    Wait(Duration),
+}
+
+/// What a client can do, by the words of a refusal; none if they are others.
+pub fn remedy(why: &str) -> Option<Remedy> {
+    if let Some((left, _)) = why.split_once(DAY) {
+        return left.parse().ok().map(Remedy::Fewer);
+    }
+    let seconds = why.strip_prefix(TOO_OFTEN)?.strip_suffix(" s")?.parse().ok()?;
+    // Each minute has a request at least. A server that says more would have this side wait for nothing.
+    (seconds <= 60).then(|| Remedy::Wait(Duration::from_secs(seconds)))
+}
+
+/// How often a client asks that was told that it asks too often: a server ends the connection of one that is told so again and again.
+pub struct Pace {
+    /// When the last request was made that was granted.
+    last: Instant,
+    /// From that one to the next.
+    pause: Duration,
+    due: Instant,
+}
+
+impl Pace {
+    /// Nothing is known yet of how often one may ask.
+    pub fn new(now: Instant) -> Self {
+        Self { last: now, pause: Duration::ZERO, due: now }
+    }
+
+    /// How long to wait with the next request.
+    pub fn left(&self, now: Instant) -> Duration {
+        self.due.saturating_duration_since(now)
+    }
+
+    /// A request that was made at a moment was granted.
+    pub fn granted(&mut self, begun: Instant) {
+        (self.last, self.due) = (begun, begun + self.pause);
+    }
+
+    /// A request was refused now, and is to be made again after `wait`.
+    pub fn refused(&mut self, now: Instant, wait: Duration) {
+        self.pause = self.pause.max(now.saturating_duration_since(self.last) + wait);
+        self.due = now + wait;
     }
 }
 
@@ -1131,6 +1184,49 @@ mod tests {
         assert_eq!(take(&budget, "alice", 11, 30_003), Err(Exhausted::Life));
         assert_eq!(take(&budget, "alice", 10, 30_003), Err(Exhausted::Life), "until the day is over");
         take(&budget, "alice", 10, 30_004).unwrap();
+    }
+
+    /// What a refusal says is what a client reads in it; and words that nobody says here are not taken for it.
+    #[test]
+    fn a_client_knows_what_to_do_about_a_refusal() {
+        let day = Exhausted::Day { left: 785_280, again: SystemTime::now() };
+        assert_eq!(remedy(&day.to_string()), Some(Remedy::Fewer(785_280)));
+        let wait = |milliseconds| Exhausted::Minute { wait: Duration::from_millis(milliseconds) }.to_string();
+        assert_eq!(remedy(&wait(9_500)), Some(Remedy::Wait(Duration::from_secs(10))));
+        let others = [Exhausted::Life.to_string(), Error::Superseded.to_string(), wait(61_000), format!("many{DAY}")];
+        assert!(others.iter().all(|why| remedy(why).is_none()));
+    }
+
+    /// 96 requests at six a minute: those that are refused are fewer than end a connection, and hardly more time passes than must.
+    #[test]
+    fn a_client_that_asked_too_often_learns_how_often_it_may() {
+        let dir = TempDir::new().unwrap();
+        let budget = Budget::open(&dir.path().join("budget"), KEY, &World::default()).unwrap();
+        let begin = Instant::now();
+        for each in [0, 700, 12_000] {
+            let wish = Wish { a_minute: 6, ..wish(&format!("alice {each}"), 1, MUCH) };
+            let (mut now, mut pace, mut refused) = (begin, Pace::new(begin), 0);
+            let mut granted = 0;
+            while granted < 96 {
+                now += pace.left(now);
+                let begun = now;
+                now += Duration::from_millis(20);
+                match budget.grant(&wish, &budget.clock.now(), now).unwrap() {
+                    Ok(()) => {
+                        granted += 1;
+                        now += Duration::from_millis(each);
+                        pace.granted(begun);
+                    }
+                    Err(why) => {
+                        let Some(Remedy::Wait(wait)) = remedy(&why.to_string()) else { panic!("{why}") };
+                        pace.refused(now, wait);
+                        refused += 1;
+                    }
+                }
+            }
+            let (passed, least) = (now - begin, Duration::from_millis((90 * 10_000).max(96 * each)));
+            assert!(refused <= 3 && passed < least + Duration::from_secs(100), "{refused} refused, {passed:?}");
+        }
     }
 
     #[test]

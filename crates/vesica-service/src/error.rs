@@ -30,12 +30,10 @@ pub enum Error {
     /// A server that shows an older state of its table than this client has had, or another one of the same number.
     #[error(
         "{server} serves {found}, and {} has {kept} of the same service already: nothing was asked. Either the server was set back to an older \
-         table, or it shows its clients different ones. Ask its operator over a way that you trust, and if it is right, remove {} and run the \
-         command again",
-        .cache.display(),
+         table, or it shows its clients different ones. Ask its operator over a way that you trust, and if it is right, {remedy}",
         .cache.display()
     )]
-    Older { server: String, found: String, kept: String, cache: PathBuf },
+    Older { server: String, found: String, kept: String, cache: PathBuf, remedy: Box<str> },
     /// A server that shows an epoch of which the time is over, or is to come.
     #[error(
         "{server} serves {found}, which was made at {} and which clients take until {}; the clock of this machine says {}, so nothing \

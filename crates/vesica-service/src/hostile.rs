@@ -12,7 +12,7 @@ use crate::retrieve::epoch::{self, Epoch};
 use crate::retrieve::{body_bytes, digest_of_index, pad, retrieval};
 use crate::signer::Signer;
 use crate::suite;
-use crate::{Change, ask, files};
+use crate::{Change, Run, ask, files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -298,7 +298,7 @@ impl House {
         std::fs::write(self.dir.path().join("alice.csv"), format!("id\n{rows}")).unwrap();
         let before = std::fs::read_to_string(&self.server.audit).map_or(0, |lines| lines.lines().count());
         let (plan, notes) = (self.plan(cache), Notes::default());
-        let report = ask(&plan, files(&plan).unwrap(), &Control::new(notes.clone()));
+        let report = ask(&plan, files(&plan).unwrap(), &Control::new(notes.clone())).and_then(Run::end);
         let Report { outcome, revealed, chosen, total, .. } =
             report.unwrap_or_else(|error| panic!("{:?}: {error}", self.kind));
         let output = std::fs::read_to_string(self.dir.path().join("out.csv")).unwrap();
@@ -513,7 +513,7 @@ fn room_for_values_is_a_matter_of_rows_and_not_of_what_is_found() {
         if let Some(memory) = memory {
             (plan.output, plan.memory) = (None, memory);
         }
-        room(&plan, &io, &offer, rows).map_err(|error| (error.fault(), error.to_string()))
+        room(&plan, &io, &offer, rows, 0).map_err(|error| (error.fault(), error.to_string()))
     };
     // To a disk: twice the length, for CSV, where every byte may be a quote.
     fits(None, 1).unwrap();
@@ -525,7 +525,7 @@ fn room_for_values_is_a_matter_of_rows_and_not_of_what_is_found() {
     let (_, why) = fits(Some((8 << 20) + table - 1), 8).unwrap_err();
     assert!(why.contains("mine.memory: the values of 8 rows may take"), "{why}");
     offer.values.clear();
-    room(&plan, &io, &offer, u64::MAX).unwrap();
+    room(&plan, &io, &offer, u64::MAX, 0).unwrap();
 }
 
 /// The same for one record that was asked for by number, of every protocol. With `piano` the client once failed for the rest of its window.
@@ -672,7 +672,10 @@ fn a_patch_that_lies_gets_nothing_out_of_a_client() {
     assert!(one.said == two.said && lengths(&one.said) == lengths(&wanted.said));
     assert_eq!(one.told, two.told);
     // Whoever has the table sees it.
-    let why = crate::audit_store(house.store(), None, 1, &World::default(), &Control::new(())).unwrap_err().to_string();
+    let why = crate::audit_store(house.store(), None, 1, &World::default(), &Control::new(()))
+        .map(drop)
+        .unwrap_err()
+        .to_string();
     assert!(why.contains("is not what the table makes of it"), "{why}");
 }
 
@@ -825,7 +828,7 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     let document = std::fs::read(house.store().join(epoch::NAME)).unwrap();
     let refused = |house: &House, world: World, why: &[&str]| {
         let (plan, cache) = (house.plan("alice"), house.dir.path().join("alice"));
-        let error = ask(&plan, Io { world, ..files(&plan).unwrap() }, &Control::new(())).unwrap_err();
+        let error = ask(&plan, Io { world, ..files(&plan).unwrap() }, &Control::new(())).map(drop).unwrap_err();
         assert_eq!(error.fault(), vesica_job::Fault::Peer);
         assert!(why.iter().all(|why| error.to_string().contains(why)), "{error}");
         let said = house.wire.said();
@@ -853,7 +856,7 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     let copy = Epoch::decode(&Offer::load(house.store()).unwrap(), &document).unwrap().copy as usize;
     house.wire.spoil(copy, move |masks| masks[copy / 2] ^= 1);
     let plan = house.plan("flipped");
-    let error = ask(&plan, files(&plan).unwrap(), &Control::new(())).unwrap_err().to_string();
+    let error = ask(&plan, files(&plan).unwrap(), &Control::new(())).map(drop).unwrap_err().to_string();
     assert!(error.contains("a chunk that is not the one of its sum"), "{error}");
     assert!(house.wire.said().iter().all(|(lines, _)| lines.values().flatten().all(|said| said.len() == 17)));
     house.wire.spoil(0, |_| ());
@@ -870,7 +873,9 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     // In the last tenth of its time that is said.
     for (days, is_said) in [(0, false), (80, false), (82, true), (89, true)] {
         let (plan, notes) = (house.plan("soon"), Notes::default());
-        ask(&plan, Io { world: off(days), ..files(&plan).unwrap() }, &Control::new(notes.clone())).unwrap();
+        ask(&plan, Io { world: off(days), ..files(&plan).unwrap() }, &Control::new(notes.clone()))
+            .and_then(Run::end)
+            .unwrap();
         let notes = notes.0.lock().unwrap().clone();
         let said = |note: &String| note.contains("epoch 1 (") && note.contains("which clients take until 2");
         assert_eq!(notes.iter().any(said), is_said, "{days}: {notes:?}");
@@ -895,8 +900,9 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     std::fs::write(cache, over.encode()).unwrap();
     assert!(!cached().good && cached().found.contains("over since 1970"));
     house.stop();
-    let serve =
-        |world: &World| crate::serve(&house.server, world, &|| None, &Control::new(())).unwrap_err().to_string();
+    let serve = |world: &World| {
+        crate::serve(&house.server, world, &|| None, &Control::new(())).map(drop).unwrap_err().to_string()
+    };
     assert!(serve(&later).contains("mine.valid_for"), "{}", serve(&later));
     // Another store with the same document and the same key has another offer, and its epochs are none of this one's.
     let mut twin = house.server.clone();
@@ -1059,7 +1065,10 @@ fn a_signer_is_named_if_it_is_not_sealed_and_read_alone_where_rows_change() {
         assert_ne!(file(&house.server.signer.path), before);
         // A rotation puts a key in the place of a key alone, and damaged it must still begin as one.
         let refused = |house: &House| {
-            crate::prepare(&house.server, &whole, &World::default(), &Control::new(())).unwrap_err().to_string()
+            crate::prepare(&house.server, &whole, &World::default(), &Control::new(()))
+                .map(drop)
+                .unwrap_err()
+                .to_string()
         };
         for function in [false, true].into_iter().filter(|function| !function || private == Private::Both) {
             let place = |house: &mut House, path: &Path| match function {
@@ -1259,7 +1268,7 @@ fn masks_of_another_epoch_are_refused_before_a_query() {
     house.serve();
     std::fs::write(house.dir.path().join("alice.csv"), "id\n3\n").unwrap();
     let plan = house.plan("alice");
-    let error = ask(&plan, files(&plan).unwrap(), &Control::new(())).unwrap_err().to_string();
+    let error = ask(&plan, files(&plan).unwrap(), &Control::new(())).map(drop).unwrap_err().to_string();
     assert!(error.contains("masks that cannot be"), "{error}");
     let sent = house.wire.said();
     assert!(!sent.is_empty() && sent.iter().all(|(lines, _)| lines.values().flatten().all(|said| said.len() < 1000)));
@@ -1282,7 +1291,7 @@ fn a_server_that_goes_back_is_refused() {
         house.stop();
         let refused = |house: &House, found: &str| {
             let (plan, cache) = (house.plan("alice"), house.dir.path().join("alice"));
-            let error = ask(&plan, files(&plan).unwrap(), &Control::new(())).unwrap_err();
+            let error = ask(&plan, files(&plan).unwrap(), &Control::new(())).map(drop).unwrap_err();
             let text = error.to_string();
             assert!(text.contains(&format!("serves {found}")) && text.contains("has epoch 2 ("), "{text}");
             assert!(text.contains(&format!("remove {}", cache.display())), "{text}");
@@ -1491,7 +1500,7 @@ fn damage_of_the_copy_is_found_before_a_key_is_asked_for() {
         bytes[at] ^= 1;
         std::fs::write(&part, bytes).unwrap();
         let plan = house.plan("alice");
-        let error = ask(&plan, files(&plan).unwrap(), &Control::new(())).unwrap_err().to_string();
+        let error = ask(&plan, files(&plan).unwrap(), &Control::new(())).map(drop).unwrap_err().to_string();
         assert!(error.contains("is damaged") && error.contains("fetch it again"), "{error}");
         // No line was opened on which keys go.
         let said = house.wire.said();
@@ -1549,7 +1558,7 @@ fn a_scheme_is_one_file_and_one_line() {
             let ended = house.ask("alice", &keys);
             assert_eq!(ended.rows, keys.iter().map(|key| house.row(*key)).collect::<Vec<_>>());
             let plan = house.plan("alice");
-            let report = ask(&plan, files(&plan).unwrap(), &Control::new(())).unwrap();
+            let report = ask(&plan, files(&plan).unwrap(), &Control::new(())).and_then(Run::end).unwrap();
             assert_eq!((report.chosen.protocol.as_str(), report.outcome.matched), ("null", Some(ROWS)));
             assert_eq!(report.revealed.iter().any(|revealed| revealed.name == "all_rows"), private == Private::Client);
             assert!(crate::plan_client(&plan, None).unwrap().contains("Fetched: epoch 1"));

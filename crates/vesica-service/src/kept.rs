@@ -6,7 +6,7 @@
 //! ```text
 //! bytes        what
 //!  0.. 32      its name: drawn at random
-//! 32.. 64      the name of the file that was there before it; zero for the first one
+//! 32.. 64      the name of the file that was there before it; drawn at random in a first run
 //! 64.. 96      hash of whose keys it has, and of which service
 //! 96..128      hash of the offer
 //! 128..160     number of the run that wrote it, when that was, when the run before was (seconds since 1970), how many entries follow
@@ -17,7 +17,8 @@
 //! ```
 //!
 //! The *log* beside it (`.log`) has what the run under way was answered, as [`Log`] has records: first one that says whose it is and which kept
-//! file the run began from, then digests with the function at each. A record is on the disk before anything is done with it.
+//! file the run began from, then digests with the function at each. A record is on the disk before anything is done with it. Digests that were
+//! made up, for `mine.batch`, stand there like others, so that what is written between two messages to the server follows from what was asked for.
 //!
 //! A run ends in this order. The new kept file is written under another name (`.new`). Outputs are put in their places. The new file takes the
 //! place of the old one. The log is removed: that is the end of the run. A process may be killed between any two of these, and the same command
@@ -28,7 +29,8 @@
 //! | no log | the run before is over: a new one begins |
 //! | a log that began from the kept file | a run that was broken off: it goes on with the answers in the log |
 //! | a log that began from the file before the kept one | a run whose end may not have been seen: it is done again, and compared with the run before it |
-//! | any other log | it is of no use: it is removed |
+//! | any other log | the kept file is not the one that the run began from: a new run begins, which has its answers, and says so in a further record |
+//! | a log of another offer | it is refused, as a kept file is |
 //!
 //! So no key is asked for twice whose answer reached the disk. A process that is killed behind its last write, and before it has said that it is
 //! done, leaves a run that is over: the numbers of runs tell whoever missed its outputs.
@@ -50,6 +52,7 @@ use vesica_job::{Control, JobError, World};
 use vesica_spec::service::{AskPlan, KeptPlan};
 use vesica_store::{Limits, MOST_MANIFEST_BYTES, Manifest};
 use vesica_table::ReadAt;
+use vesica_types::KeyDigest;
 
 /// The kind of the kept file, and the number of its format.
 const KIND: &[u8; 15] = b"vesica kept 1\n\n";
@@ -72,7 +75,7 @@ const ENTRY: usize = 65;
 /// Keys in a record of the log: with their answers 2 MiB.
 const RECORD: usize = 1 << 15;
 
-/// No kept file.
+/// The function at a key for which it is not known.
 const NONE: [u8; 32] = [0; 32];
 
 /// Of an entry: its key was found.
@@ -137,15 +140,22 @@ impl Head {
     }
 }
 
+/// Bytes that a run of so many keys writes beside the kept file that is there, if it asks for so many.
+pub fn bytes(keys: u64, lookups: u64) -> u64 {
+    (ENTRY as u64).saturating_mul(keys).saturating_add(lookups.saturating_mul(64))
+}
+
 /// What is kept, locked as long as this lives.
 pub struct Kept<'a> {
     plan: &'a KeptPlan,
     disk: Arc<dyn Disk>,
     secret: Secret,
     log: Log,
-    /// Whether the log says whose it is.
+    /// Whether the log says of this run whose it is.
     is_begun: bool,
     whose: [u8; 32],
+    /// The name of the file that the run began from.
+    base: [u8; 32],
     past: Past<'a>,
     /// When this run began, in seconds since 1970.
     now: u64,
@@ -196,31 +206,37 @@ impl<'a> Kept<'a> {
         let given = Given::key(&kept.key, "mine.kept.key", ctl)?;
         let (disk, whose) = (world.disk.clone(), whose(plan));
         let path = beside(&kept.path, ".log");
-        let (mut log, mut begin, mut answers) = open_log(&disk, &path, &given)?;
+        let (log, begin, mut answers) = open_log(&disk, &path, &given)?;
         let secret = secret(&given);
         let last = last(&*disk, kept, &secret, (&whose, &offer))?;
-        let name = last.as_ref().map_or(NONE, |(head, _)| head.name);
-        let base = last.as_ref().map(|(head, _)| head.base);
-        if begin.as_ref().is_some_and(|begin| begin.whose != whose) {
-            return Err(refused(&path, OTHERS));
+        if let Some(begin) = &begin {
+            if begin.whose != whose {
+                return Err(refused(&path, OTHERS));
+            }
+            // Of a run that was broken off: what it was answered may be all that is left of an allowance.
+            of_offer(&path, &begin.offer, &offer)?;
         }
-        // One of another offer is of a first run that was broken off: its answers are of another function.
-        let is_of_use = |begin: &Begin| (begin.base == name || Some(begin.base) == base) && begin.offer == offer;
-        if begin.as_ref().is_some_and(|begin| !is_of_use(begin)) {
-            log.remove()?;
-            (log, begin, answers) = open_log(&disk, &path, &given)?;
-        }
+        let began = begin.map(|begin| begin.base);
+        let (base, is_again) = match (&last, began) {
+            (None, began) => (began.map_or_else(|| Ok(world.rng()?.bytes()), Ok::<_, Error>)?, false),
+            (Some((head, _)), Some(began)) if began == head.base => (began, true),
+            (Some((head, _)), _) => (head.name, false),
+        };
         answers.sort_unstable();
-        let is_again = last.is_some() && begin.as_ref().is_some_and(|begin| begin.base != name);
         let now = world.time.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        let is_begun = begin.is_some();
+        let is_begun = began == Some(base);
         let past = Past { path: &kept.path, last, is_again, answers };
-        Ok(Some(Self { plan: kept, disk, secret, log, is_begun, whose, past, now }))
+        Ok(Some(Self { plan: kept, disk, secret, log, is_begun, whose, base, past, now }))
     }
 
     /// What earlier runs left.
     pub fn past(&self) -> &Past<'a> {
         &self.past
+    }
+
+    /// What is known of the table is known for good: memory that was for it alone is free again.
+    pub fn recalled(&mut self) {
+        self.past.answers = Vec::new();
     }
 
     /// Fails if what is kept is of a later state of the store than the server serves.
@@ -237,6 +253,12 @@ impl<'a> Kept<'a> {
                 server: server.to_owned(),
                 found: parts(&now),
                 kept: parts(&kept),
+                remedy: format!(
+                    "put an older copy of {0} in its place, wait until the store has got further than that, or remove {0}, and the next run asks for \
+                     every key",
+                    self.plan.path.display()
+                )
+                .into(),
                 cache: self.plan.path.clone(),
             });
         }
@@ -249,8 +271,7 @@ impl<'a> Kept<'a> {
     /// Those of writing.
     pub fn begin(&mut self, offer: &Offer) -> Result<(), Error> {
         if !std::mem::replace(&mut self.is_begun, true) {
-            let base = self.past.last.as_ref().map_or(NONE, |(head, _)| head.name);
-            self.log.append([self.whose, offer.hash(), base].concat())?;
+            self.log.append([self.whose, offer.hash(), self.base].concat())?;
         }
         Ok(())
     }
@@ -259,9 +280,9 @@ impl<'a> Kept<'a> {
     ///
     /// # Errors
     /// Those of writing.
-    pub fn answered(&mut self, digests: &[[u8; 32]], outputs: &[[u8; 32]]) -> Result<(), Error> {
-        for (digests, outputs) in digests.chunks(RECORD).zip(outputs.chunks(RECORD)) {
-            self.log.append(digests.iter().zip(outputs).flat_map(|(a, b)| [*a, *b].concat()).collect())?;
+    pub fn answered(&mut self, keys: &[KeyDigest], outputs: &[[u8; 32]]) -> Result<(), Error> {
+        for (keys, outputs) in keys.chunks(RECORD).zip(outputs.chunks(RECORD)) {
+            self.log.append(keys.iter().zip(outputs).flat_map(|(key, output)| [key.0, *output].concat()).collect())?;
         }
         Ok(())
     }
@@ -279,14 +300,14 @@ impl<'a> Kept<'a> {
         ctl: &Control,
     ) -> Result<Next, Error> {
         let last = self.past.last.as_ref().map(|(head, _)| head);
-        let (base, run, time) = match last {
-            None => (NONE, 1, 0),
-            Some(last) if self.past.is_again => (last.base, last.run, last.times[1]),
-            Some(last) => (last.name, last.run + 1, last.times[0]),
+        let (run, time) = match last {
+            None => (1, 0),
+            Some(last) if self.past.is_again => (last.run, last.times[1]),
+            Some(last) => (last.run + 1, last.times[0]),
         };
         let head = Head {
             name: world.rng()?.bytes(),
-            base,
+            base: self.base,
             whose: self.whose,
             offer: offer.hash(),
             run,
@@ -429,7 +450,7 @@ impl Known {
     }
 }
 
-/// What the first record of a log says.
+/// What a log says of the run that it is of.
 struct Begin {
     whose: [u8; 32],
     offer: [u8; 32],
@@ -448,7 +469,8 @@ fn open_log(
     let log = Log::open(disk, path, LOG, given, |number, record| {
         let (hashes, rest) = record.as_chunks::<32>();
         match (number, hashes) {
-            (0, [whose, offer, base]) if record.len() == BEGIN => {
+            // A further one is of a run that found it beside another kept file.
+            (_, [whose, offer, base]) if record.len() == BEGIN => {
                 begin = Some(Begin { whose: *whose, offer: *offer, base: *base });
             }
             (1.., hashes) if rest.is_empty() && hashes.len().is_multiple_of(2) => {
@@ -488,7 +510,7 @@ fn last(
     };
     match Head::read(&blocks) {
         Some(head) if head.whose != *whose => Err(refused(path, OTHERS)),
-        Some(head) => of_offer(kept, &head, offer).map(|()| Some((head, blocks))),
+        Some(head) => of_offer(path, &head.offer, offer).map(|()| Some((head, blocks))),
         None => Err(refused(
             path,
             "it does not open: the key of mine.kept.key is another one, or the file is damaged; give the key that it was begun with, \
@@ -498,17 +520,17 @@ fn last(
 }
 
 /// Fails if the file is of another offer.
-fn of_offer(kept: &KeptPlan, head: &Head, offer: &[u8; 32]) -> Result<(), Error> {
-    if head.offer == *offer {
+fn of_offer(path: &Path, has: &[u8; 32], offer: &[u8; 32]) -> Result<(), Error> {
+    if has == offer {
         return Ok(());
     }
     let why = format!(
         "it has answers of {}, and this run is of {}, which has another key or other rules: they are of no use to it. Name a new file; the first \
          run with it asks for every key, writes all rows that are found to mine.output.gained, and none to mine.output.lost",
-        spelled(&head.offer),
+        spelled(has),
         spelled(offer)
     );
-    Err(refused(&kept.path, &why))
+    Err(refused(path, &why))
 }
 
 /// A hash of whose keys are kept and of which service: none of it changes from run to run.

@@ -42,7 +42,7 @@ mod tags;
 mod values;
 mod wants;
 
-pub use ask::ask;
+pub use ask::{Run, ask};
 pub use error::Error;
 pub use fetch::{Brought, fetch};
 pub use invite::{has_keys, offered, would_learn};

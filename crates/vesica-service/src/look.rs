@@ -7,7 +7,7 @@ use crate::messages::ELEMENT;
 use crate::offer::{Offer, spelled};
 use crate::retrieve::epoch::date;
 use crate::suite::{self, Asking, Kind};
-use crate::wants::Wants;
+use crate::wants::{Wants, padded};
 use crate::{link, prepare, reading, secret};
 use std::fmt::Write;
 use vesica_job::numbers::{count, counted, size};
@@ -200,10 +200,11 @@ pub fn plan_client(plan: &AskPlan, rows: Option<u64>) -> Result<String, Error> {
             let new = match &plan.input {
                 Some((input, _)) if past.has_answers() => {
                     let wants = Wants::read(plan, &*vesica_table::open(input)?, &expected_rules(plan)?, &ctl)?;
-                    past.known(&wants, &ctl)?.new.len() as u64
+                    past.known(&wants, &ctl)?.new.len()
                 }
-                _ => rows,
+                _ => rows as usize,
             };
+            let new = padded(new, plan.batch);
             let list = Store::open(&plan.cache).map_or(rows, |store| store.len());
             let _ = writeln!(text, "Kept: {}.", past.in_words());
             text += &suite.forecast_asking(plan, new);

@@ -4,7 +4,8 @@ use crate::error::Error;
 use crate::offer::Offer;
 use crate::values;
 use crate::wants::Wants;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use vesica_job::report::LeftOut;
 use vesica_job::rooms::{Share, probe};
 use vesica_job::{Control, Io, Target, World};
@@ -210,14 +211,14 @@ fn widened<T>(
     work(&wide)
 }
 
-/// Fails if the values of so many rows may find no room, should all of the rows be found. It is seen before a key is asked for, because the
-/// server chose how long its values are: a run that ended when its disk was full would say how much was found.
+/// Fails if the values of so many rows may find no room, should all of the rows be found, or what is kept: `kept_bytes`. It is seen before a key is
+/// asked for, because the server chose how long its values are: a run that ended when its disk was full would say how much was found.
 ///
 /// # Errors
-/// That, with what is needed; those of asking the disk.
-pub fn room(plan: &AskPlan, io: &Io, offer: &Offer, rows: u64) -> Result<(), Error> {
+/// That, with what is needed; those of asking the disks.
+pub fn room(plan: &AskPlan, io: &Io, offer: &Offer, rows: u64, kept_bytes: u64) -> Result<(), Error> {
     let columns = offer.values.len() as u64;
-    if columns == 0 {
+    if columns == 0 && plan.kept.is_none() {
         return Ok(());
     }
     // Four bytes of a column's length are more than a comma and the quotes around the text. Each byte of the text may be a quote itself.
@@ -227,11 +228,10 @@ pub fn room(plan: &AskPlan, io: &Io, offer: &Offer, rows: u64) -> Result<(), Err
         }
         _ => (1, 0),
     };
-    let each = factor * offer.value_bytes.map_or(columns * NUMBER, u64::from) + columns * null;
-    // Every row that is found may be one that was gained, and then it is written twice.
-    let files = 1 + changes(plan).count() as u64;
-    let needed = rows.saturating_mul(each).saturating_add(io.table.bytes().unwrap_or(0)).saturating_mul(files);
-    let said = |has: u64, of: String| {
+    let values = if columns == 0 { 0 } else { offer.value_bytes.map_or(columns * NUMBER, u64::from) };
+    let each = factor * values + columns * null;
+    let file = rows.saturating_mul(each).saturating_add(io.table.bytes().unwrap_or(0));
+    let said = |needed: u64, has: u64, of: String| {
         Error::Setup(format!(
             "{of}: the values of {rows} rows may take {needed} bytes if all of them are found, {each} for each, and there is room for {has}; {}",
             if plan.output.is_some() {
@@ -241,20 +241,44 @@ pub fn room(plan: &AskPlan, io: &Io, offer: &Offer, rows: u64) -> Result<(), Err
             }
         ))
     };
-    let Some(output) = &plan.output else {
+    if plan.output.is_none() && file > plan.memory {
         // The caller gets the rows, in memory.
-        return if needed > plan.memory { Err(said(plan.memory, "mine.memory".to_owned())) } else { Ok(()) };
-    };
-    let folder = match output.path.as_os_str() == "-" {
-        true => std::env::temp_dir(),
-        false => {
-            let path = output.path.canonicalize().unwrap_or_else(|_| output.path.clone());
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            folder.unwrap_or(Path::new(".")).to_owned()
+        return Err(said(file, plan.memory, "mine.memory".to_owned()));
+    }
+    // Every row that is found may be one that was gained or, in another run, lost, and then it is written twice.
+    let outputs = plan.output.iter().chain(changes(plan)).map(|output| ("mine.output", &*output.path, file));
+    let kept = plan.kept.iter().map(|kept| ("mine.kept", &*kept.path, kept_bytes));
+    // What each file system is to hold.
+    let mut disks: Vec<(u64, PathBuf, u64, Vec<String>)> = Vec::new();
+    for (field, path, bytes) in outputs.chain(kept) {
+        let folder = folder(path);
+        let metadata = folder.metadata().map_err(Error::file("cannot ask for the free space of", &folder))?;
+        let name = format!("{field}: {}", path.display());
+        match disks.iter_mut().find(|(disk, ..)| *disk == metadata.dev()) {
+            None => disks.push((metadata.dev(), folder, bytes, vec![name])),
+            Some((_, _, needed, names)) => {
+                *needed = needed.saturating_add(bytes);
+                names.push(name);
+            }
         }
-    };
-    let free = free_bytes(&folder).map_err(Error::file("cannot ask for the free space of", &folder))?;
-    if needed > free { Err(said(free, format!("mine.output: {}", output.path.display()))) } else { Ok(()) }
+    }
+    for (_, folder, needed, names) in disks {
+        let free = free_bytes(&folder).map_err(Error::file("cannot ask for the free space of", &folder))?;
+        if needed > free {
+            return Err(said(needed, free, names.join(", ")));
+        }
+    }
+    Ok(())
+}
+
+/// The folder that an output is in before it is whole.
+fn folder(path: &Path) -> PathBuf {
+    if path.as_os_str() == "-" {
+        return std::env::temp_dir();
+    }
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new(".")).to_owned()
 }
 
 /// Bytes of a real number as a text, at most.

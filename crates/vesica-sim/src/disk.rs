@@ -245,6 +245,10 @@ impl DiskFile for Open {
         }
     }
 
+    fn identity(&self) -> io::Result<(u64, u64)> {
+        Ok((self.party as u64, Arc::as_ptr(&self.file).addr() as u64))
+    }
+
     fn size(&self) -> io::Result<u64> {
         Ok(body(&self.file).bytes.len() as u64)
     }

@@ -486,7 +486,7 @@ impl State {
             self.start(party, move |sim, process| {
                 let seen = Seen { sim: sim.clone(), process };
                 let io = Io { world: seen.world(), ..vesica_service::files(&plan)? };
-                vesica_service::ask(&plan, io, &Control::new(Hears(seen))).map(drop)
+                vesica_service::ask(&plan, io, &Control::new(Hears(seen)))?.end().map(drop)
             })
         };
         if let Some(shop) = &mut self.case.shop {

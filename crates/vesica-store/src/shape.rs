@@ -38,7 +38,8 @@ impl Shape {
     }
 
     /// Bits of a tag in a store with room for `room` tags, a power of two: ⌈40 + log2 lifetime + log2 room⌉. Then the chance
-    /// that any of all keys ever asked meets a tag of another key is at most 2^-40.
+    /// that any of all keys ever asked meets a tag of another key is at most 2^-40. A client that keeps its answers looks each key up in every
+    /// list that is prepared anew as a whole under one service key: after 2^n of these, the chance is 2^n times that, at most.
     pub fn tag_bits(self, room: u64) -> u32 {
         tag_bits(self.lifetime, room, Level::STANDARD)
     }

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A disk. Nobody but the owner may read what is made on it.
@@ -95,6 +95,12 @@ pub trait DiskFile: Read + Write + Send + Sync {
     /// [`TryLockError::WouldBlock`] if another process has locked it.
     fn lock(&self) -> Result<(), TryLockError>;
 
+    /// What tells the file from all others that are there now, whatever their names are: its device and its number on that.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn identity(&self) -> io::Result<(u64, u64)>;
+
     /// Bytes of the file.
     ///
     /// # Errors
@@ -164,6 +170,11 @@ impl Disk for Files {
 impl DiskFile for File {
     fn lock(&self) -> Result<(), TryLockError> {
         self.try_lock()
+    }
+
+    fn identity(&self) -> io::Result<(u64, u64)> {
+        let metadata = self.metadata()?;
+        Ok((metadata.dev(), metadata.ino()))
     }
 
     fn size(&self) -> io::Result<u64> {

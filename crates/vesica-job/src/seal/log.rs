@@ -21,6 +21,7 @@ use crate::error::JobError;
 use crate::seal::disk::{Disk, DiskFile};
 use crate::seal::file::{failed, remove};
 use crate::seal::key::{Front, Given, HOLDS_COINS, Opener, Sealer, Secret, TAG, magic, needs_secret};
+use crate::seal::ledger::KIND;
 use crate::world::random;
 use std::fs::TryLockError;
 use std::io::{self, BufReader, Read};
@@ -32,6 +33,9 @@ const STRETCH: [u8; 4] = [0; 4];
 
 /// The longest record as it is sealed: in a ledger, a unit of which every key matched.
 const LONGEST: u32 = 64 << 20;
+
+/// How often a file is opened whose name is another one's by the time that it is locked.
+const TRIES: usize = 10;
 
 /// The file, locked as long as this lives.
 pub struct Log {
@@ -63,11 +67,7 @@ impl Log {
     ) -> Result<Self, JobError> {
         let folder = path.parent().expect("a file in a folder");
         disk.make_folder(folder).map_err(failed("cannot make the folder of", path))?;
-        let mut file = disk.open(path).map_err(failed("cannot open", path))?;
-        file.lock().map_err(|error| match error {
-            TryLockError::WouldBlock => refused(path, "another run is at work on it; wait for its end, or stop it"),
-            TryLockError::Error(error) => failed("cannot lock", path)(error),
-        })?;
+        let mut file = locked(&**disk, path)?;
         let Front { magic, random } = front(&**disk, path, kind, given, &mut *file)?;
         let secret = Arc::new(given.secret(&random));
         let (path, end) = (path.into(), Front::BYTES as u64);
@@ -161,6 +161,29 @@ impl Log {
     }
 }
 
+/// The file at `path`, locked. Whoever had it before may have removed it after this opened it: then the lock is one of a file that others no
+/// longer find, and is taken again.
+fn locked(disk: &dyn Disk, path: &Path) -> Result<Box<dyn DiskFile>, JobError> {
+    let busy = || refused(path, "another run is at work on it; wait for its end, or stop it");
+    for _ in 0..TRIES {
+        let file = disk.open(path).map_err(failed("cannot open", path))?;
+        file.lock().map_err(|error| match error {
+            TryLockError::WouldBlock => busy(),
+            TryLockError::Error(error) => failed("cannot lock", path)(error),
+        })?;
+        let there = disk.read(path).and_then(|there| there.identity());
+        match (there, file.identity()) {
+            (Ok(there), Ok(mine)) if there == mine => return Ok(file),
+            (Err(error), _) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("cannot open", path)(error));
+            }
+            (_, Err(error)) => return Err(failed("cannot lock", path)(error)),
+            _ => {}
+        }
+    }
+    Err(busy())
+}
+
 /// The front of the file at `path`. It is written anew if it is not whole. It is also written anew if nothing stands
 /// behind it, and it says that a key was given and none is given now, or the other way round.
 fn front(
@@ -184,6 +207,10 @@ fn front(
     }
     let why = match front.magic {
         begin if begin == magic => return Ok(front),
+        // Words about ledgers are for those who know that they have one.
+        _ if named(&magic) != named(KIND) => {
+            "it is not of this program, or of another version of it; remove it if nothing needs it, or choose another name"
+        }
         begin if begin == other && given.is_secret() => {
             "it was begun without a key; leave out mine.resume_key, or remove it, and the run begins anew"
         }
@@ -241,9 +268,10 @@ fn read_up_to(file: &mut (impl Read + ?Sized), buf: &mut [u8]) -> io::Result<usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seal::ledger::KIND;
+    use crate::seal::disk::Files;
     use crate::world::World;
     use std::fs;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use zeroize::Zeroizing;
 
     fn key(byte: u8) -> Given {
@@ -425,6 +453,60 @@ mod tests {
         assert!(why(&path, &Given::Nothing).contains("another run is at work"));
     }
 
+    /// A disk on which another run ends, and removes its log, just when this one has opened it.
+    #[derive(Debug, Default)]
+    struct Ends(AtomicBool);
+
+    impl Disk for Ends {
+        fn make_folder(&self, path: &Path) -> io::Result<()> {
+            Files.make_folder(path)
+        }
+
+        fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+            let file = Files.open(path)?;
+            if !self.0.swap(true, Ordering::SeqCst) {
+                Files.remove(path)?;
+            }
+            Ok(file)
+        }
+
+        fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+            Files.read(path)
+        }
+
+        fn has(&self, path: &Path) -> bool {
+            Files.has(path)
+        }
+
+        fn sync_name(&self, path: &Path) -> io::Result<()> {
+            Files.sync_name(path)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            Files.rename(from, to)
+        }
+
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            Files.remove(path)
+        }
+
+        fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+            Files.list(folder)
+        }
+    }
+
+    #[test]
+    fn a_lock_is_of_the_file_that_others_find() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let disk: Arc<dyn Disk> = Arc::new(Ends::default());
+        let mut log = Log::open(&disk, &path, KIND, &Given::Nothing, |_, _| Ok(())).unwrap();
+        log.append(b"first".to_vec()).unwrap();
+        assert!(why(&path, &Given::Nothing).contains("another run is at work"));
+        drop(log);
+        assert_eq!(open(&path, &Given::Nothing).unwrap().1, [b"first"]);
+    }
+
     #[test]
     fn a_sealed_log_needs_its_key_and_shows_nothing() {
         let dir = tempfile::tempdir().unwrap();
@@ -462,5 +544,9 @@ mod tests {
             assert_eq!(error.to_string().contains(coins), begin == b"vesica ledger 4\n", "{error}");
             assert_eq!(fs::read(&path).unwrap(), bytes, "and is left as it is");
         }
+        // Whoever has no ledger reads nothing of ledgers.
+        let other = Log::open(&World::default().disk, &path, b"vesica asked 1\n", &key(3), |_, _| Ok(()));
+        let error = other.map(drop).unwrap_err().to_string();
+        assert!(error.contains("not of this program") && !error.contains("ledger;"), "{error}");
     }
 }

@@ -55,7 +55,8 @@ pub fn copy(
     match &kept {
         Ok(kept) if kept.number > epoch.number || kept.number == epoch.number && *kept != epoch => {
             let (found, kept, cache) = (epoch.spelled(), kept.spelled(), plan.cache.clone());
-            return Err(Error::Older { server: counter.server(), found, kept, cache });
+            let remedy = format!("remove {} and run the command again", cache.display()).into();
+            return Err(Error::Older { server: counter.server(), found, kept, cache, remedy });
         }
         Err(error) if plan.cache.join(epoch::NAME).exists() => match Epoch::named_in(&plan.cache) {
             Some((named, number)) if named != hex(&offer.hash()) => {

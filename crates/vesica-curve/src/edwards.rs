@@ -9,6 +9,7 @@ use crate::field::f25519::{Fe, Wide, invert_all};
 use crate::field::{Formula, Lanes};
 use std::marker::PhantomData;
 use std::sync::LazyLock;
+use zeroize::Zeroize;
 
 /// 2d, for d = -121665/121666.
 const D2: [u64; 4] = [0xebd6_9b94_26b2_f159, 0x00e0_149a_8283_b156, 0x198e_80f2_eef3_d130, 0x2406_d9dc_56df_fce7];
@@ -354,6 +355,8 @@ impl<V: Lanes> Formula<V> for Sums<'_, V> {
         for (sum, place) in sums.iter().zip(places) {
             sum.point().store(&mut points[place.0], place.1);
         }
+        // The coordinates would tell of the digits to who has the points that are sent.
+        sums.zeroize();
     }
 }
 
@@ -364,6 +367,14 @@ struct Running<V> {
     plus: Fe<V>,
     t: Fe<V>,
     z2: Wide<V>,
+}
+
+impl<V: Lanes> Zeroize for Running<V> {
+    fn zeroize(&mut self) {
+        let Self { minus, plus, t, z2 } = self;
+        [minus, plus, t].into_iter().for_each(Zeroize::zeroize);
+        z2.zeroize();
+    }
 }
 
 impl<V: Lanes> Running<V> {

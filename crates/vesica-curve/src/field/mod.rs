@@ -221,7 +221,7 @@ mod tests {
     fn the_portable_multiply_add_is_the_definition() {
         let mask = (1u128 << 52) - 1;
         let mut words = vec![0u64, 1, (1 << 52) - 1, 1 << 52, u64::MAX, 0xdead_beef_0bad_cafe];
-        words.extend(2..28);
+        words.extend(2..30);
         for out in backend::run_on(Backend::Portable, Operations(&words)).iter().zip(0..) {
             let (a, b) = (words[out.1 / words.len()], words[out.1 % words.len()]);
             let c = a ^ 0x0123_4567_89ab_cdef;

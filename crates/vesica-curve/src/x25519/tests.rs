@@ -1,7 +1,7 @@
 //! The group against RFC 7748, RFC 9380, Wycheproof and curve25519-dalek, on every back end.
 
 use super::blind::{Blinds, SQRT_MINUS_A_PLUS_2};
-use super::hash::{ToCurve, add};
+use super::hash::{Hash, ToCurve, add};
 use super::*;
 use crate::backend::Kernel;
 use crate::blind::{Blind, Digits};
@@ -179,6 +179,11 @@ fn hash_is_made_of_expand_and_map() {
             let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(&[&digest.0], &dst, 96);
             assert_eq!([got], *encoded(&backend::run_on(backend, Map::<2>(&uniform))), "{backend}");
         }
+        let got = encoded(&backend::run_on(backend, Hash::<1> { dst: &dst, inputs: Inputs::Digests(&digests) }));
+        for (digest, got) in digests.iter().zip(got) {
+            let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(&[&digest.0], &dst, 48);
+            assert_eq!([got], *encoded(&backend::run_on(backend, Map::<1>(&uniform))), "{backend}");
+        }
     }
 }
 
@@ -197,6 +202,8 @@ fn hash_is_on_the_curve_and_the_same_on_every_back_end() {
                 encoded(&Points::hash_on(backend, &dst, Inputs::Digests(&digests[..n]))) == want[..n],
                 "{backend}, {n}"
             );
+            let hash = Hash::<1> { dst: &dst, inputs: Inputs::Digests(&digests[..n]) };
+            assert!(encoded(&backend::run_on(backend, hash)) == non_uniform[..n], "{backend}, {n}");
         }
     }
 }

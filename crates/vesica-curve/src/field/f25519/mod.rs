@@ -30,7 +30,7 @@ use zeroize::{Zeroize, Zeroizing};
 pub(crate) struct Fe<V>([V; 5]);
 
 /// A field element as columns below 2^62, not negative.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Zeroize)]
 pub(crate) struct Wide<V>([V; 5]);
 
 /// The columns of a product without bias, to be added to or subtracted from those of one with it.

@@ -409,6 +409,53 @@ def test_a_lane_brings_what_it_found_to_the_disk_before_its_goodbye(place: Path,
     assert sorted(last[2:]) == ["found", "unit-0", "unit-1", "unit-2"] and said[:3] == [first] * 3
 
 
+def test_what_an_earlier_start_of_a_lane_found_is_on_the_disk_before_its_goodbye(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start that said goodbye synced what it had put itself, and the other side forgot a run whose other units were in no disk yet."""
+    work = lane_work(place)
+
+    def breaks(unit: int) -> bytes:
+        if unit == 2:
+            raise vesica.NetworkError("the link broke")
+        return b"found"
+
+    with pytest.raises(vesica.NetworkError):
+        run_lane(FakeLane(breaks), work)
+    assert lanes.finished(work.there(), "run") == [0, 1]
+    # One of them is torn, which only a driver that was started anew looked for.
+    (place / "run" / "found" / "unit-0").write_bytes(b"\0" * 21)
+    lane, names = FakeLane(lambda unit: b"found"), synced(monkeypatch)
+    lane.missing = lambda done: (lane.said.append(done), ([unit for unit in range(3) if unit not in done], []))[1]
+    lane.close = lambda: (lane.said.append(sorted(name for name in names if name.startswith("unit-"))), "{}")[1]
+    run_lane(lane, work)
+    assert lane.said == [[1], ["unit-0", "unit-1", "unit-2"]]
+
+
+def test_a_lane_does_not_say_goodbye_over_units_that_are_lost(place: Path) -> None:
+    for spoil in (lambda path: path.write_bytes(b""), lambda path: path.unlink()):
+        work = lane_work(place)
+        (place / "run" / "found").mkdir(exist_ok=True)
+        work.there().put("run/found/unit-1", rows.ended(b"found"))
+        lane = FakeLane(lambda unit: (spoil(place / "run" / "found" / "unit-1") if unit == 2 else None, b"found")[1])
+        lane.missing = lambda done: ([unit for unit in range(3) if unit not in done], [])
+        with pytest.raises(vesica.NetworkError, match="1 found units of a lane were lost"):
+            run_lane(lane, work)
+        assert not lane.said and lanes.finished(work.there(), "run") == [0, 2]
+        work.there().remove("run")
+
+
+def test_a_run_that_was_forgotten_keeps_its_counts_and_nothing_else(place: Path) -> None:
+    work = lane_work(place)
+    there, old = work.there(), lanes.Turns(work, 0, 3, 1)
+    old.take(0)
+    lanes.begun(there, "run")
+    there.remove("run", but="begun")
+    assert [one.name for one in (place / "run").iterdir()] == ["begun"]
+    with pytest.raises(vesica.Stopped):
+        lanes.Turns(work, 0, 3, 1).take(1)
+    lanes.forget(there, "run")
+    assert not list(place.iterdir())
+
+
 def test_a_found_unit_that_is_not_whole_is_done_again(place: Path) -> None:
     work = lane_work(place)
     run_lane(FakeLane(lambda unit: b"found %d" % unit), work)
@@ -632,7 +679,12 @@ def first_stands(there: storage.Storage) -> None:
     assert there.names("run/found") == ["unit-10", "unit-7"] and there.names("run/begun") == []
     assert there.has("run/found/unit-10") and not there.has("run/found/unit-1") and not there.has("run/found/unit-11")
     there.remove("run/found/unit-7")
-    assert there.names("run/found") == ["unit-10"]
+    assert there.names("run/found") == ["unit-10"] and there.read("run/found/unit-10", 0, 3) == there.read("run/found/unit-10", 3, 3) == b""
+    with pytest.raises(FileNotFoundError):
+        there.read("run/found/unit-7", 0, 3)
+    there.put("run/index", [b""])
+    there.remove("run", but="found")
+    assert there.names("run/found") == ["unit-10"] and not there.has("run/index")
     there.remove("run")
     assert there.names("run/found") == []
 

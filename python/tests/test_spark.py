@@ -160,27 +160,87 @@ def test_who_asks_the_driver_without_its_token_is_told_nothing(port: int) -> Non
     wrong = Kit(keeper.kit.host, keeper.kit.port, bytes(16))
     with pytest.raises(vesica.NetworkError, match="the driver does not answer at 127.0.0.1"):
         wrong.ask(vesica._core.Recipient().public)
-    heard = []
-    with socket.create_connection((keeper.kit.host, keeper.kit.port)) as link:
-        link.sendall(keeper.kit.token + vesica._core.Recipient().public)
-        while piece := link.recv(1 << 16):
-            heard.append(piece)
-    assert bytes_of(start.secret) not in b"".join(heard) and start.to_bytes()[:16] in b"".join(heard)
+    def answers(asked: bytes) -> bytes:
+        heard = []
+        with socket.create_connection((keeper.kit.host, keeper.kit.port)) as link:
+            link.sendall(asked)
+            while piece := link.recv(1 << 16):
+                heard.append(piece)
+        return b"".join(heard)
+
+    # What a worker sends, to whoever listens: the token is not in it, and with another key it is worth nothing.
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+        asks = Kit("127.0.0.1", listens.getsockname()[1], keeper.kit.token)
+        sent: list[bytes] = []
+
+        def listen() -> None:
+            link, _ = listens.accept()
+            with link:
+                sent.append(link.recv(1 << 16))
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        public = vesica._core.Recipient().public
+        with pytest.raises(vesica.NetworkError):
+            asks.ask(public)
+        thread.join()
+    assert sent[0][:32] == public and len(sent[0]) == 64 and keeper.kit.token not in sent[0]
+    assert answers(vesica._core.Recipient().public + sent[0][32:]) == answers(keeper.kit.token + public + bytes(16)) == b""
+    heard = answers(sent[0])
+    assert bytes_of(start.secret) not in heard and start.to_bytes()[:16] in heard
     keeper.close()
     with pytest.raises(vesica.NetworkError):
         keeper.kit.ask(vesica._core.Recipient().public)
 
 
+def test_who_holds_the_drivers_port_keeps_no_worker_from_it(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte in each half minute kept a seat, and an error of one connection ended the listening for all."""
+    import socket
+
+    from vesica._cluster import engine
+    from vesica.spark import _keeper
+
+    monkeypatch.setattr(_keeper, "ASKS", 0.5)
+    monkeypatch.setattr(_keeper, "AT_ONCE", 1)
+    accept, fails = socket.socket.accept, [OSError(24, "too many open files")]
+    monkeypatch.setattr(_keeper.socket.socket, "accept", lambda self: accept(self) if not fails else (_ for _ in ()).throw(fails.pop()))
+    start = start_of(port, limits={"max_keys": 100})
+    keeper = _keeper.Keeper(start, "127.0.0.1", "127.0.0.1")
+    over = threading.Event()
+    with socket.create_connection((keeper.kit.host, keeper.kit.port)) as link:
+
+        def drips() -> None:
+            try:
+                while not over.wait(0.1):
+                    link.sendall(b".")
+            except OSError:
+                pass
+
+        thread = threading.Thread(target=drips)
+        thread.start()
+        assert engine.start(keeper.kit).run == start.run and not fails
+        over.set()
+        thread.join()
+    keeper.close()
+
+
 def test_a_cluster_that_talks_in_clear_is_refused_or_accepted_by_name() -> None:
     from vesica.spark import _engine
 
-    def session(master: str, **conf: str) -> Any:
-        return SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: {name.replace("_", "."): of for name, of in conf.items()}, master=master))
+    def session(master: str, version: str = "4.1.0", **conf: str) -> Any:
+        return SimpleNamespace(version=version, sparkContext=SimpleNamespace(getConf=lambda: {name.replace("_", "."): of for name, of in conf.items()}, master=master))
 
     _engine.check(session("local-cluster[2,1,1024]"), [])
     _engine.check(session("yarn", spark_authenticate="true", spark_network_crypto_enabled="true"), [])
+    _engine.check(session("yarn", spark_authenticate="true", spark_ssl_rpc_enabled="true"), [])
     _engine.check(session("yarn"), ["cluster_without_encryption"])
-    for conf in ({}, {"spark_network_crypto_enabled": "true"}):
+    for conf in (
+        {},
+        {"spark_network_crypto_enabled": "true"},
+        {"spark_authenticate": "true"},
+        {"spark_ssl_rpc_enabled": "true"},
+        {"spark_authenticate": "true", "spark_ssl_rpc_enabled": "true", "version": "3.5.1"},
+    ):
         with pytest.raises(vesica.ConfigError, match="the executors of yarn talk with the driver in clear"):
             _engine.check(session("yarn", **conf), [])
     with pytest.raises(vesica.ConfigError, match="accept: is"):

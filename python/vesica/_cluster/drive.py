@@ -216,6 +216,8 @@ class Run:
         #: The run that the sides met for, in the storage.
         self.name: str | None = None
         self.work: rows.Work | None = None
+        #: Runs that the other side has forgotten.
+        self.forgotten: list[str] = []
         self.costs: list[dict[str, Any]] = []
         self.lane_costs: list[str] = []
         #: Units that were finished when they were last counted, and when they are to be counted again.
@@ -320,7 +322,8 @@ class Run:
             report["outcome"]["output"] = self.source.written()
         report["cost"] += self.costs
         self.meeting.forget()
-        self.there.remove(work.run)
+        for run in [*self.forgotten, work.run]:
+            lanes.forget(self.there, run)
         return Report.from_json(json.dumps(report))
 
     def _enter(self, start: _core.Start) -> rows.Work:
@@ -329,6 +332,9 @@ class Run:
             if self.name is not None:
                 # The other side has forgotten that run. Rows of it are in clear where they were about to be put in place.
                 self.source.discard(self.name)
+                # What was begun in it stays counted, and closed to its lanes, until this side is done.
+                self.there.remove(self.name, but="begun")
+                self.forgotten.append(self.name)
             self.there.put(f"{start.run}/shape", [json.dumps([start.units, start.lanes]).encode()])
             self.name = start.run
             self.work = rows.Work(self.on.hold(start), self.address, start.run)

@@ -54,8 +54,9 @@ def check(session: Any, accept: Sequence[str]) -> None:
             "this session has no SparkContext, so it reaches its cluster through Spark Connect: the driver would have the private key and the run's "
             f"secret on a machine that is no part of it; run this by spark-submit ({error})"
         ) from None
-    on = {name for name in ("spark.authenticate", "spark.network.crypto.enabled", "spark.ssl.rpc.enabled") if conf.get(name, "false") == "true"}
-    encrypts = {"spark.authenticate", "spark.network.crypto.enabled"} <= on or "spark.ssl.rpc.enabled" in on
+    # Spark 3.5 takes the option of TLS for one that it does not know, and without authentication TLS lets anybody in.
+    ways = ["spark.network.crypto.enabled", *["spark.ssl.rpc.enabled"] * (int(session.version.partition(".")[0]) >= 4)]
+    encrypts = all(any(conf.get(name, "false") == "true" for name in names) for names in (["spark.authenticate"], ways))
     if not (master.startswith("local") or encrypts or WITHOUT in accept):
         raise ConfigError(
             f"the executors of {master} talk with the driver in clear: who listens there hears where to ask for the run's secret; set "

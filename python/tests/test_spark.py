@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -97,6 +98,8 @@ def test_spark_meets_a_plain_run(tmp_path: Path, port: int, kills: bool) -> None
     assert {row["n"] for row in rows} == {row["n"] for row in wanted} and len(pairs) == bob["matched"]
     assert sorted(row["id"] for row in rows) == sorted(done[0].table.to_arrow()["id"].to_pylist())
     assert bob["rows"] == len(rows) and killed == kills
+    # Lanes were under way on it, and Spark started them again.
+    assert not kills or "Lost task" in (tmp_path / "log").read_text()
     assert not list((tmp_path / "storage").iterdir())
 
 
@@ -144,7 +147,68 @@ def test_what_a_worker_refuses_is_told_once_and_as_itself(tmp_path: Path, port: 
     assert side.wait(300) == 1
     said = "InputError: column 'n': 500 stands in several rows, and 2 more rows repeat the number of another"
     assert said in (tmp_path / "log").read_text()
+    assert "refused: column 'n': the DataFrame is computed by a function that does not give the same twice" in (tmp_path / "log").read_text()
     assert "Lost task" not in (tmp_path / "log").read_text()
+
+
+@java
+def test_an_executor_that_is_lost_in_the_shuffle_ends_no_run(tmp_path: Path) -> None:
+    """Spark 4.1 and later took the pieces of a second start for other rows, because their seals were other bytes, and ended the job."""
+    with open(tmp_path / "log", "w") as log:
+        call = [sys.executable, HERE / "spark_exchange.py", tmp_path]
+        ran = subprocess.run(call, stdout=subprocess.PIPE, stderr=log, text=True, timeout=600)
+    assert ran.returncode == 0, (tmp_path / "log").read_text()[-6000:]
+    told = json.loads(ran.stdout.splitlines()[-1])
+    wanted = [[n for n in range(800) if n % 8 == part] for part in range(8)]
+    for name in ("list", "frame"):
+        assert told[name]["rows"] == 800 and told[name]["joined"] == wanted and told[name]["killed"], name
+
+
+def dialling(monkeypatch: pytest.MonkeyPatch, lane: Callable[[int], str]) -> tuple[Any, threading.Event]:
+    """An engine whose jobs are calls of `lane`, and what says that they were cancelled."""
+    from vesica.spark import _engine
+
+    on, cancelled = object.__new__(_engine.Engine), threading.Event()
+    on.context = SimpleNamespace(setJobGroup=lambda *of, **how: None, cancelJobGroup=lambda group: cancelled.set())
+    monkeypatch.setattr(on, "each", lambda items, do: [lane(item) for item in items], raising=False)
+    monkeypatch.setattr(_engine, "InheritableThread", threading.Thread)
+    return on, cancelled
+
+
+def test_no_more_lanes_are_dialled_than_the_other_side_has_seats_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All were dialled at once, and knocked at its door until a seat was free."""
+    under_way, most, lock, both = [0], [0], threading.Lock(), threading.Barrier(2)
+
+    def lane(number: int) -> str:
+        with lock:
+            under_way[0] += 1
+            most[0] = max(most[0], under_way[0])
+        both.wait(60)
+        with lock:
+            under_way[0] -= 1
+        return str(number)
+
+    on, cancelled = dialling(monkeypatch, lane)
+    assert sorted(on.dial(None, 8, 2, lambda: None)) == [str(n) for n in range(8)]
+    assert most == [2] and not cancelled.is_set()
+
+
+def test_what_the_other_side_did_wrong_in_a_lane_ends_the_lanes_that_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was told when all lanes had ended, and so when the other side liked."""
+    ended: list[bool] = []
+
+    def lane(number: int) -> str:
+        if number == 1:
+            raise vesica.PeerError("alice broke the protocol")
+        if number == 2:
+            raise vesica.NetworkError("the link broke")
+        ended.append(cancelled.wait(60))
+        raise RuntimeError("the job was cancelled")
+
+    on, cancelled = dialling(monkeypatch, lane)
+    with pytest.raises(vesica.PeerError, match="alice broke the protocol"):
+        on.dial(None, 3, 3, lambda: None)
+    assert ended == [True]
 
 
 def test_who_asks_the_driver_without_its_token_is_told_nothing(port: int) -> None:
@@ -274,6 +338,11 @@ def test_pieces_come_out_of_the_shuffle_as_they_went_in(monkeypatch: pytest.Monk
     results = list(_engine._Joining(lambda part, pieces: (part, list(pieces)), 2)(iter(reversed(in_order))))
     got = {(one.column(0)[0].as_py(), one.column(1)[0].as_py()): _engine.pickle.loads(one.column(2)[0].as_py()) for one in results}
     assert got == {(_engine.TOLD, 2): [5, 6], (_engine.JOINED, 1): (1, [b"", b""]), (_engine.JOINED, 0): (0, [b"6" * 10, b"5" * 10])}
+    # A part that no memory holds is refused, and its chunks are let go.
+    with monkeypatch.context() as patch:
+        patch.setattr(_engine.rows, "HEAVIEST", 15)
+        kinds = [one.column(0)[0].as_py() for one in _engine._Joining(lambda part, pieces: list(pieces), 2)(iter(in_order))]
+    assert sorted(kinds) == [_engine.TOLD, _engine.JOINED, _engine.FAILED]
     lost = [one for one in in_order if one.column(2)[0].as_py() != 1]
     with pytest.raises(vesica.InternalError, match="a chunk of a piece was lost or came twice"):
         raise _engine.pickle.loads(next(one for one in _engine._Joining(lambda *of: None, 2)(iter(lost)) if one.column(0)[0].as_py() == _engine.FAILED).column(2)[0].as_py())

@@ -153,7 +153,7 @@ class OfFiles(Placed):
         found = 0
         if units:
             files, parts = self.files, min(len(self.files.paths), max(on.width, PARTS))
-            take = rows.Take(work, files.paths, files.groups, str(folder), self.columns, with_pair, parts)
+            take = rows.Take(work, files.paths, files.groups, files.digests, str(folder), self.columns, with_pair, parts)
             groups = [units[at : at + rows.UNITS] for at in range(0, len(units), rows.UNITS)]
             _, taken = on.exchange(groups, rows.CutFound(work, parts), take, parts)
             found = sum(taken)
@@ -162,13 +162,20 @@ class OfFiles(Placed):
             empty = self.files.schema.empty_table().select(names)
             if with_pair:
                 empty = empty.append_column("pair", pa.array([], pa.uint64()))
-            pq.write_table(empty, folder / "part-000000.parquet")
+            write_empty(empty, folder)
         return found
 
 
-def _sync(folder: Path) -> None:
-    """Brings the names in a folder to the disk."""
-    handle = os.open(folder, os.O_RDONLY)
+def write_empty(table: pa.Table, folder: Path) -> None:
+    """Writes the file of a folder that no row was found for."""
+    out = folder / "part-000000.parquet"
+    pq.write_table(table, out)
+    _sync(out)
+
+
+def _sync(path: Path) -> None:
+    """Brings a file to the disk, or the names in a folder."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

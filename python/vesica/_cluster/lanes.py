@@ -172,7 +172,7 @@ def run_lane(lane: _core.Lane, work: Work, terms: _core.Terms, tell: Callable[[]
     def take_turns() -> None:
         written: Future[None] | None = None
         # Both sides begin units in the same order, so the next one is taken by whoever is free.
-        while (unit := _next(todo, lock)) is not None:
+        while (unit := following(todo, lock)) is not None:
             data = lane.match_unit(unit, units.load(work, unit), turns.take(unit))
             if written is not None:
                 # Each thread has one file under way at most.
@@ -203,7 +203,8 @@ def run_lane(lane: _core.Lane, work: Work, terms: _core.Terms, tell: Callable[[]
     return lane.close()
 
 
-def _next(todo: Iterator[int], lock: Lock) -> int | None:
+def following(todo: Iterator[int], lock: Lock) -> int | None:
+    """The next number, for one of several threads."""
     with lock:
         return next(todo, None)
 

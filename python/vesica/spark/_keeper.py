@@ -1,9 +1,9 @@
 """What must stand in no function that Spark ships: the secret of a run. The driver holds it, and each worker asks for it once.
 
 A worker shows a public key that it made for this, and is handed the secret sealed to that key. It shows as well that it was told where to ask, by a
-token that travels with the tasks. The connection to the driver is in clear, so the token is not sent there: a worker sends a MAC of its public key
-under it, by which nobody else can show a key of their own. Whoever reads what Spark sends to its executors has the token, too: so a cluster of several
-machines encrypts that, or is refused (`_engine.check`).
+token that travels with the tasks. The connection to the driver is in clear, so the token is not sent there: a worker sends a MAC of its public
+key under it, and nobody else can show a key of their own. Whoever reads what Spark sends to its executors has the token, too: so a cluster of
+several machines encrypts that, or is refused (`_engine.check`).
 """
 
 from __future__ import annotations

@@ -33,6 +33,11 @@ if "ids" in call:
     if "repeat" in call:
         from pyspark.sql import functions as F
 
+        keys = call["job"]["mine"]["input"]["keys"]
+        try:
+            vesica.spark.match(frame.withColumn("n", F.monotonically_increasing_id()), keys=keys, id="n", job=call["job"], **options)
+        except vesica.InputError as error:
+            print(f"refused: {error}", file=sys.stderr)
         # Three rows get the number of another.
         frame = frame.withColumn("n", F.when(F.col("n").isin(501, 502, 503), 500).otherwise(F.col("n")))
     rows, report = vesica.spark.match(frame, keys=call["job"]["mine"]["input"]["keys"], id=call["ids"], job=call["job"], **options)

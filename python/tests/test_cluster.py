@@ -171,7 +171,7 @@ def test_whatever_is_started_twice_is_counted_once_and_never_said_twice(
     assert not list((place / "storage").iterdir())
 
 
-def test_pieces_stand_where_they_were_made(port: int) -> None:
+def test_pieces_stand_where_they_were_made(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     run = start_of(port, limits={"max_keys": 8_000}, unit=1000)
     table = pa.table({"id": [f"key {n}" for n in range(1000)]})
     cut, read, given = run.cut(table, 7 << 40, 2)
@@ -181,18 +181,40 @@ def test_pieces_stand_where_they_were_made(port: int) -> None:
     assert [piece.address for piece in rows.pieces(again)] == [piece.address for piece in pieces]
     units = [pa.table(run.pack(part, 2, rows.of_pieces([pieces[part]]))) for part in range(2)]
     assert sum(sum(unit["keys"].to_pylist()) for unit in units) == 1000
+    with monkeypatch.context() as patch:
+        patch.setattr(rows, "HEAVIEST", 1 << 12)
+        with pytest.raises(vesica.InputError, match="part 1 of the shuffle has more than 0 MiB, some 146 rows: a key stands in very many"):
+            rows.Pack(rows.Work(Kit("none"), "/nowhere", "run"), "units", 2)(1, iter(pieces))
     with pytest.raises(vesica.ConfigError, match="a piece of cut rows cannot be opened"):
         run.pack(1, 2, rows.of_pieces([pieces[0]]))
     assert pa.table(run.pack(0, 2, rows.of_pieces([]))).num_rows == 0
 
 
 def test_a_table_is_cut_in_stretches_of_its_files() -> None:
-    table = rows.Files(["a", "b", "c"], [[3, 0, 5], [0], [2]], pa.schema([]), b"")
-    of = [(one.path, one.groups, one.first) for one in rows.stretches(table, 1)]
-    assert of == [("a", [0, 1, 2], 0), ("c", [0], 2 << rows.ROW_BITS)]
-    large = rows.Files(["a"], [[rows.TOGETHER, 5, rows.TOGETHER]], pa.schema([]), b"")
+    table = rows.Files(["a", "b", "c"], [[3, 0, 5], [0], [2]], pa.schema([]), [b"of a", b"of b", b"of c"])
+    of = [(one.path, one.groups, one.first, one.digest) for one in rows.stretches(table, 1)]
+    assert of == [("a", [0, 1, 2], 0, b"of a"), ("c", [0], 2 << rows.ROW_BITS, b"of c")]
+    large = rows.Files(["a"], [[rows.TOGETHER, 5, rows.TOGETHER]], pa.schema([]), [b""])
     of = [(one.groups, one.first) for one in rows.stretches(large, 1)]
     assert of == [([0], 0), ([1], rows.TOGETHER), ([2], rows.TOGETHER + 5)]
+
+
+def test_ids_that_are_others_when_they_are_read_again_are_refused(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were found to be distinct in one pass, and rows were called by what the next one read."""
+    run = start_of(port, limits={"max_keys": 100})
+    monkeypatch.setattr(engine, "start", lambda kit: run)
+    ids = [-3, 0, 1 << 40, 7]
+    blocks = [pa.table({"id": ["a", "b"], "n": ids[:2]}), pa.table({"id": ["c", None], "n": ids[2:]})]
+    seen = rows.distinct(Twice(), blocks, 4, "n")
+    cut = rows.CutTable(rows.Work(Kit("none"), "/", "run"), ["id"], "n", 1)
+    told = [cut(table)[0] for table in reversed(blocks)]
+    rows.same(told, seen, "n")
+    assert [one[:2] for one in told] == [(2, 1), (2, 2)]
+    other = blocks[0].set_column(1, "n", pa.array([-3, 1]))
+    with pytest.raises(vesica.InputError, match="column 'n': had other numbers when it was read again"):
+        rows.same([cut(other)[0], told[0]], seen, "n")
+    with pytest.raises(vesica.InputError, match="5 rows were counted, and 4 read"):
+        rows.distinct(Twice(), blocks, 5, "n")
 
 
 def test_rows_stand_as_often_as_the_join_has_them(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,9 +225,47 @@ def test_rows_stand_as_often_as_the_join_has_them(place: Path, monkeypatch: pyte
     first = 4 << rows.ROW_BITS
     found = {"row": [first + row for row in times], "pair": [100 + row for row in times], "times": list(times.values())}
     found = pa.table(found, schema=pa.schema([(name, pa.uint64()) for name in found]))
-    rows.take_rows(str(place / "t.parquet"), [6, 6, 6, 2], found, ["n"], True, place / "out.parquet")
+    files = rows.files(place / "t.parquet")
+    file = files.paths[0], files.groups[0], files.digests[0]
+    rows.take_rows(*file, found, ["n"], True, place / "out.parquet")
     expected = [{"n": row, "pair": 100 + row} for row, of in times.items() for _ in range(of)]
     assert pq.read_table(place / "out.parquet").to_pylist() == expected
+
+
+def test_a_file_that_changes_during_a_run_is_refused(place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows were called by their place in a file, and in another file of its name other rows have these places."""
+    run = start_of(port, limits={"max_keys": 100})
+    monkeypatch.setattr(engine, "start", lambda kit: run)
+    path, cut = place / "t.parquet", rows.CutFiles(rows.Work(Kit("none"), str(place), "run"), ["id"], 1)
+
+    def write(*keys: str) -> None:
+        pq.write_table(pa.table({"id": list(keys)}), place / "new.parquet")
+        os.replace(place / "new.parquet", path)
+
+    write("a", "b")
+    files = rows.files(path)
+    (stretch,) = rows.stretches(files, 1)
+    assert cut(stretch)[0] == (2, 2)
+    found = pa.table({name: pa.array([1], pa.uint64()) for name in ("row", "pair", "times")})
+    take = lambda: rows.take_rows(str(path), files.groups[0], files.digests[0], found, None, False, place / "out.parquet")  # noqa: E731
+    take()
+    assert pq.read_table(place / "out.parquet").to_pylist() == [{"id": "b"}]
+    (place / "out.parquet").unlink()
+    # As many rows, in groups of the same number.
+    write("b", "c")
+    for read in (lambda: cut(stretch), take):
+        with pytest.raises(vesica.InputError, match="t.parquet: changed while it was being read"):
+            read()
+    # And between the look and the reading.
+    write("a", "b")
+    read_row_groups, read_row_group = pq.ParquetFile.read_row_groups, pq.ParquetFile.read_row_group
+    monkeypatch.setattr(pq.ParquetFile, "read_row_groups", lambda self, *of, **how: (read_row_groups(self, *of, **how), write("c", "d"))[0])
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", lambda self, *of, **how: (read_row_group(self, *of, **how), write("c", "d"))[0])
+    for read in (lambda: cut(stretch), take):
+        write("a", "b")
+        with pytest.raises(vesica.InputError, match="t.parquet: changed while it was being read"):
+            read()
+    assert not (place / "out.parquet").exists()
 
 
 def test_a_row_that_is_lost_before_it_is_written_is_missed() -> None:
@@ -407,6 +467,53 @@ def test_a_lane_brings_what_it_found_to_the_disk_before_its_goodbye(place: Path,
     first, *_, last = said
     assert len(first) == 2 and first[0].startswith(".own-0-0.") and first[1] == "begun"
     assert sorted(last[2:]) == ["found", "unit-0", "unit-1", "unit-2"] and said[:3] == [first] * 3
+
+
+def test_what_an_earlier_start_of_a_lane_found_is_on_the_disk_before_its_goodbye(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start that said goodbye synced what it had put itself, and the other side forgot a run whose other units were in no disk yet."""
+    work = lane_work(place)
+
+    def breaks(unit: int) -> bytes:
+        if unit == 2:
+            raise vesica.NetworkError("the link broke")
+        return b"found"
+
+    with pytest.raises(vesica.NetworkError):
+        run_lane(FakeLane(breaks), work)
+    assert lanes.finished(work.there(), "run") == [0, 1]
+    # One of them is torn, which only a driver that was started anew looked for.
+    (place / "run" / "found" / "unit-0").write_bytes(b"\0" * 21)
+    lane, names = FakeLane(lambda unit: b"found"), synced(monkeypatch)
+    lane.missing = lambda done: (lane.said.append(done), ([unit for unit in range(3) if unit not in done], []))[1]
+    lane.close = lambda: (lane.said.append(sorted(name for name in names if name.startswith("unit-"))), "{}")[1]
+    run_lane(lane, work)
+    assert lane.said == [[1], ["unit-0", "unit-1", "unit-2"]]
+
+
+def test_a_lane_does_not_say_goodbye_over_units_that_are_lost(place: Path) -> None:
+    for spoil in (lambda path: path.write_bytes(b""), lambda path: path.unlink()):
+        work = lane_work(place)
+        (place / "run" / "found").mkdir(exist_ok=True)
+        work.there().put("run/found/unit-1", rows.ended(b"found"))
+        lane = FakeLane(lambda unit: (spoil(place / "run" / "found" / "unit-1") if unit == 2 else None, b"found")[1])
+        lane.missing = lambda done: ([unit for unit in range(3) if unit not in done], [])
+        with pytest.raises(vesica.NetworkError, match="1 found units of a lane were lost"):
+            run_lane(lane, work)
+        assert not lane.said and lanes.finished(work.there(), "run") == [0, 2]
+        work.there().remove("run")
+
+
+def test_a_run_that_was_forgotten_keeps_its_counts_and_nothing_else(place: Path) -> None:
+    work = lane_work(place)
+    there, old = work.there(), lanes.Turns(work, 0, 3, 1)
+    old.take(0)
+    lanes.begun(there, "run")
+    there.remove("run", but="begun")
+    assert [one.name for one in (place / "run").iterdir()] == ["begun"]
+    with pytest.raises(vesica.Stopped):
+        lanes.Turns(work, 0, 3, 1).take(1)
+    lanes.forget(there, "run")
+    assert not list(place.iterdir())
 
 
 def test_a_found_unit_that_is_not_whole_is_done_again(place: Path) -> None:
@@ -632,7 +739,12 @@ def first_stands(there: storage.Storage) -> None:
     assert there.names("run/found") == ["unit-10", "unit-7"] and there.names("run/begun") == []
     assert there.has("run/found/unit-10") and not there.has("run/found/unit-1") and not there.has("run/found/unit-11")
     there.remove("run/found/unit-7")
-    assert there.names("run/found") == ["unit-10"]
+    assert there.names("run/found") == ["unit-10"] and there.read("run/found/unit-10", 0, 3) == there.read("run/found/unit-10", 3, 3) == b""
+    with pytest.raises(FileNotFoundError):
+        there.read("run/found/unit-7", 0, 3)
+    there.put("run/index", [b""])
+    there.remove("run", but="found")
+    assert there.names("run/found") == ["unit-10"] and not there.has("run/index")
     there.remove("run")
     assert there.names("run/found") == []
 
@@ -646,7 +758,7 @@ def test_no_worker_imports_pandas(place: Path) -> None:
         numbers = rows.of_numbers(numpy.arange(9, dtype=numpy.uint64))
         pq.write_table(pa.Table.from_arrays([numbers], ["n"]), "t.parquet", row_group_size=4)
         found = rows.imported(pa.Table.from_arrays([numbers] * 3, ["row", "pair", "times"]))
-        rows.take_rows("t.parquet", [4, 4, 1], found, None, True, Path("out.parquet"))
+        rows.take_rows("t.parquet", [4, 4, 1], rows.files("t.parquet").digests[0], found, None, True, Path("out.parquet"))
         cut = rows.CutIds("n", 2)(found.rename_columns(["n", "pair", "times"]))[1]
         rows.Repeats()(0, rows.pieces(rows.of_pieces(cut)))
         rows.numbers_of(found.take(rows.of_numbers(numpy.array([2, 1])))["row"])

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -97,6 +98,8 @@ def test_spark_meets_a_plain_run(tmp_path: Path, port: int, kills: bool) -> None
     assert {row["n"] for row in rows} == {row["n"] for row in wanted} and len(pairs) == bob["matched"]
     assert sorted(row["id"] for row in rows) == sorted(done[0].table.to_arrow()["id"].to_pylist())
     assert bob["rows"] == len(rows) and killed == kills
+    # Lanes were under way on it, and Spark started them again.
+    assert not kills or "Lost task" in (tmp_path / "log").read_text()
     assert not list((tmp_path / "storage").iterdir())
 
 
@@ -144,7 +147,68 @@ def test_what_a_worker_refuses_is_told_once_and_as_itself(tmp_path: Path, port: 
     assert side.wait(300) == 1
     said = "InputError: column 'n': 500 stands in several rows, and 2 more rows repeat the number of another"
     assert said in (tmp_path / "log").read_text()
+    assert "refused: column 'n': the DataFrame is computed by a function that does not give the same twice" in (tmp_path / "log").read_text()
     assert "Lost task" not in (tmp_path / "log").read_text()
+
+
+@java
+def test_an_executor_that_is_lost_in_the_shuffle_ends_no_run(tmp_path: Path) -> None:
+    """Spark 4.1 and later took the pieces of a second start for other rows, because their seals were other bytes, and ended the job."""
+    with open(tmp_path / "log", "w") as log:
+        call = [sys.executable, HERE / "spark_exchange.py", tmp_path]
+        ran = subprocess.run(call, stdout=subprocess.PIPE, stderr=log, text=True, timeout=600)
+    assert ran.returncode == 0, (tmp_path / "log").read_text()[-6000:]
+    told = json.loads(ran.stdout.splitlines()[-1])
+    wanted = [[n for n in range(800) if n % 8 == part] for part in range(8)]
+    for name in ("list", "frame"):
+        assert told[name]["rows"] == 800 and told[name]["joined"] == wanted and told[name]["killed"], name
+
+
+def dialling(monkeypatch: pytest.MonkeyPatch, lane: Callable[[int], str]) -> tuple[Any, threading.Event]:
+    """An engine whose jobs are calls of `lane`, and what says that they were cancelled."""
+    from vesica.spark import _engine
+
+    on, cancelled = object.__new__(_engine.Engine), threading.Event()
+    on.context = SimpleNamespace(setJobGroup=lambda *of, **how: None, cancelJobGroup=lambda group: cancelled.set())
+    monkeypatch.setattr(on, "each", lambda items, do: [lane(item) for item in items], raising=False)
+    monkeypatch.setattr(_engine, "InheritableThread", threading.Thread)
+    return on, cancelled
+
+
+def test_no_more_lanes_are_dialled_than_the_other_side_has_seats_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All were dialled at once, and knocked at its door until a seat was free."""
+    under_way, most, lock, both = [0], [0], threading.Lock(), threading.Barrier(2)
+
+    def lane(number: int) -> str:
+        with lock:
+            under_way[0] += 1
+            most[0] = max(most[0], under_way[0])
+        both.wait(60)
+        with lock:
+            under_way[0] -= 1
+        return str(number)
+
+    on, cancelled = dialling(monkeypatch, lane)
+    assert sorted(on.dial(None, 8, 2, lambda: None)) == [str(n) for n in range(8)]
+    assert most == [2] and not cancelled.is_set()
+
+
+def test_what_the_other_side_did_wrong_in_a_lane_ends_the_lanes_that_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was told when all lanes had ended, and so when the other side liked."""
+    ended: list[bool] = []
+
+    def lane(number: int) -> str:
+        if number == 1:
+            raise vesica.PeerError("alice broke the protocol")
+        if number == 2:
+            raise vesica.NetworkError("the link broke")
+        ended.append(cancelled.wait(60))
+        raise RuntimeError("the job was cancelled")
+
+    on, cancelled = dialling(monkeypatch, lane)
+    with pytest.raises(vesica.PeerError, match="alice broke the protocol"):
+        on.dial(None, 3, 3, lambda: None)
+    assert ended == [True]
 
 
 def test_who_asks_the_driver_without_its_token_is_told_nothing(port: int) -> None:
@@ -160,27 +224,87 @@ def test_who_asks_the_driver_without_its_token_is_told_nothing(port: int) -> Non
     wrong = Kit(keeper.kit.host, keeper.kit.port, bytes(16))
     with pytest.raises(vesica.NetworkError, match="the driver does not answer at 127.0.0.1"):
         wrong.ask(vesica._core.Recipient().public)
-    heard = []
-    with socket.create_connection((keeper.kit.host, keeper.kit.port)) as link:
-        link.sendall(keeper.kit.token + vesica._core.Recipient().public)
-        while piece := link.recv(1 << 16):
-            heard.append(piece)
-    assert bytes_of(start.secret) not in b"".join(heard) and start.to_bytes()[:16] in b"".join(heard)
+    def answers(asked: bytes) -> bytes:
+        heard = []
+        with socket.create_connection((keeper.kit.host, keeper.kit.port)) as link:
+            link.sendall(asked)
+            while piece := link.recv(1 << 16):
+                heard.append(piece)
+        return b"".join(heard)
+
+    # What a worker sends, to whoever listens: the token is not in it, and with another key it is worth nothing.
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+        asks = Kit("127.0.0.1", listens.getsockname()[1], keeper.kit.token)
+        sent: list[bytes] = []
+
+        def listen() -> None:
+            link, _ = listens.accept()
+            with link:
+                sent.append(link.recv(1 << 16))
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        public = vesica._core.Recipient().public
+        with pytest.raises(vesica.NetworkError):
+            asks.ask(public)
+        thread.join()
+    assert sent[0][:32] == public and len(sent[0]) == 64 and keeper.kit.token not in sent[0]
+    assert answers(vesica._core.Recipient().public + sent[0][32:]) == answers(keeper.kit.token + public + bytes(16)) == b""
+    heard = answers(sent[0])
+    assert bytes_of(start.secret) not in heard and start.to_bytes()[:16] in heard
     keeper.close()
     with pytest.raises(vesica.NetworkError):
         keeper.kit.ask(vesica._core.Recipient().public)
 
 
+def test_who_holds_the_drivers_port_keeps_no_worker_from_it(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte in each half minute kept a seat, and an error of one connection ended the listening for all."""
+    import socket
+
+    from vesica._cluster import engine
+    from vesica.spark import _keeper
+
+    monkeypatch.setattr(_keeper, "ASKS", 0.5)
+    monkeypatch.setattr(_keeper, "AT_ONCE", 1)
+    accept, fails = socket.socket.accept, [OSError(24, "too many open files")]
+    monkeypatch.setattr(_keeper.socket.socket, "accept", lambda self: accept(self) if not fails else (_ for _ in ()).throw(fails.pop()))
+    start = start_of(port, limits={"max_keys": 100})
+    keeper = _keeper.Keeper(start, "127.0.0.1", "127.0.0.1")
+    over = threading.Event()
+    with socket.create_connection((keeper.kit.host, keeper.kit.port)) as link:
+
+        def drips() -> None:
+            try:
+                while not over.wait(0.1):
+                    link.sendall(b".")
+            except OSError:
+                pass
+
+        thread = threading.Thread(target=drips)
+        thread.start()
+        assert engine.start(keeper.kit).run == start.run and not fails
+        over.set()
+        thread.join()
+    keeper.close()
+
+
 def test_a_cluster_that_talks_in_clear_is_refused_or_accepted_by_name() -> None:
     from vesica.spark import _engine
 
-    def session(master: str, **conf: str) -> Any:
-        return SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: {name.replace("_", "."): of for name, of in conf.items()}, master=master))
+    def session(master: str, version: str = "4.1.0", **conf: str) -> Any:
+        return SimpleNamespace(version=version, sparkContext=SimpleNamespace(getConf=lambda: {name.replace("_", "."): of for name, of in conf.items()}, master=master))
 
     _engine.check(session("local-cluster[2,1,1024]"), [])
     _engine.check(session("yarn", spark_authenticate="true", spark_network_crypto_enabled="true"), [])
+    _engine.check(session("yarn", spark_authenticate="true", spark_ssl_rpc_enabled="true"), [])
     _engine.check(session("yarn"), ["cluster_without_encryption"])
-    for conf in ({}, {"spark_network_crypto_enabled": "true"}):
+    for conf in (
+        {},
+        {"spark_network_crypto_enabled": "true"},
+        {"spark_authenticate": "true"},
+        {"spark_ssl_rpc_enabled": "true"},
+        {"spark_authenticate": "true", "spark_ssl_rpc_enabled": "true", "version": "3.5.1"},
+    ):
         with pytest.raises(vesica.ConfigError, match="the executors of yarn talk with the driver in clear"):
             _engine.check(session("yarn", **conf), [])
     with pytest.raises(vesica.ConfigError, match="accept: is"):
@@ -214,6 +338,11 @@ def test_pieces_come_out_of_the_shuffle_as_they_went_in(monkeypatch: pytest.Monk
     results = list(_engine._Joining(lambda part, pieces: (part, list(pieces)), 2)(iter(reversed(in_order))))
     got = {(one.column(0)[0].as_py(), one.column(1)[0].as_py()): _engine.pickle.loads(one.column(2)[0].as_py()) for one in results}
     assert got == {(_engine.TOLD, 2): [5, 6], (_engine.JOINED, 1): (1, [b"", b""]), (_engine.JOINED, 0): (0, [b"6" * 10, b"5" * 10])}
+    # A part that no memory holds is refused, and its chunks are let go.
+    with monkeypatch.context() as patch:
+        patch.setattr(_engine.rows, "HEAVIEST", 15)
+        kinds = [one.column(0)[0].as_py() for one in _engine._Joining(lambda part, pieces: list(pieces), 2)(iter(in_order))]
+    assert sorted(kinds) == [_engine.TOLD, _engine.JOINED, _engine.FAILED]
     lost = [one for one in in_order if one.column(2)[0].as_py() != 1]
     with pytest.raises(vesica.InternalError, match="a chunk of a piece was lost or came twice"):
         raise _engine.pickle.loads(next(one for one in _engine._Joining(lambda *of: None, 2)(iter(lost)) if one.column(0)[0].as_py() == _engine.FAILED).column(2)[0].as_py())

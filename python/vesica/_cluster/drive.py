@@ -153,7 +153,7 @@ class OfFiles(Placed):
         found = 0
         if units:
             files, parts = self.files, min(len(self.files.paths), max(on.width, PARTS))
-            take = rows.Take(work, files.paths, files.groups, str(folder), self.columns, with_pair, parts)
+            take = rows.Take(work, files.paths, files.groups, files.digests, str(folder), self.columns, with_pair, parts)
             groups = [units[at : at + rows.UNITS] for at in range(0, len(units), rows.UNITS)]
             _, taken = on.exchange(groups, rows.CutFound(work, parts), take, parts)
             found = sum(taken)
@@ -162,13 +162,20 @@ class OfFiles(Placed):
             empty = self.files.schema.empty_table().select(names)
             if with_pair:
                 empty = empty.append_column("pair", pa.array([], pa.uint64()))
-            pq.write_table(empty, folder / "part-000000.parquet")
+            write_empty(empty, folder)
         return found
 
 
-def _sync(folder: Path) -> None:
-    """Brings the names in a folder to the disk."""
-    handle = os.open(folder, os.O_RDONLY)
+def write_empty(table: pa.Table, folder: Path) -> None:
+    """Writes the file of a folder that no row was found for."""
+    out = folder / "part-000000.parquet"
+    pq.write_table(table, out)
+    _sync(out)
+
+
+def _sync(path: Path) -> None:
+    """Brings a file to the disk, or the names in a folder."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -216,6 +223,8 @@ class Run:
         #: The run that the sides met for, in the storage.
         self.name: str | None = None
         self.work: rows.Work | None = None
+        #: Runs that the other side has forgotten.
+        self.forgotten: list[str] = []
         self.costs: list[dict[str, Any]] = []
         self.lane_costs: list[str] = []
         #: Units that were finished when they were last counted, and when they are to be counted again.
@@ -320,7 +329,8 @@ class Run:
             report["outcome"]["output"] = self.source.written()
         report["cost"] += self.costs
         self.meeting.forget()
-        self.there.remove(work.run)
+        for run in [*self.forgotten, work.run]:
+            lanes.forget(self.there, run)
         return Report.from_json(json.dumps(report))
 
     def _enter(self, start: _core.Start) -> rows.Work:
@@ -329,6 +339,9 @@ class Run:
             if self.name is not None:
                 # The other side has forgotten that run. Rows of it are in clear where they were about to be put in place.
                 self.source.discard(self.name)
+                # What was begun in it stays counted, and closed to its lanes, until this side is done.
+                self.there.remove(self.name, but="begun")
+                self.forgotten.append(self.name)
             self.there.put(f"{start.run}/shape", [json.dumps([start.units, start.lanes]).encode()])
             self.name = start.run
             self.work = rows.Work(self.on.hold(start), self.address, start.run)

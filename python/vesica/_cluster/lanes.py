@@ -36,15 +36,38 @@ def finished(there: Storage, run: str) -> list[int]:
     return sorted(int(name.removeprefix("unit-")) for name in there.names(f"{run}/found"))
 
 
-def mend(there: Storage, run: str) -> None:
-    """Removes found units that are not whole: their machine lost its power before their lane was over, and they are to be done again."""
+def mend(there: Storage, run: str, units: Iterable[int] | None = None) -> int:
+    """Removes found units that are not whole: their machine lost its power before their lane was over, and they are to be done again. Looks at
+    these units, or at all; says how many it removed."""
 
-    def look(unit: int) -> None:
-        if not is_whole(there.get(f"{run}/found/unit-{unit}")):
-            there.remove(f"{run}/found/unit-{unit}")
+    def look(unit: int) -> int:
+        try:
+            if is_whole(there.get(f"{run}/found/unit-{unit}")):
+                return 0
+        except FileNotFoundError:
+            return 1  # another start of the lane was first
+        there.remove(f"{run}/found/unit-{unit}")
+        return 1
 
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(look, finished(there, run)))
+        return sum(pool.map(look, finished(there, run) if units is None else units))
+
+
+def keep(there: Storage, run: str, share: range, put: set[int]) -> None:
+    """Brings all found units of a lane's share to the disk: those that this start of the lane put, and those of starts before it, whose link broke
+    or whose worker was lost before they had done so. What a lost machine had not written is done again, by the lane's next start."""
+    found = [unit for unit in finished(there, run) if unit in share]
+    torn = mend(there, run, [unit for unit in found if unit not in put])
+    if torn or len(found) < len(share):
+        lost = torn + len(share) - len(found)
+        raise NetworkError(f"{lost} found units of a lane were lost with the machine that had found them, and are done again")
+    there.sync(f"{run}/found/unit-{unit}" for unit in found)
+
+
+def forget(there: Storage, run: str) -> None:
+    """Removes a run that is over. The counts go last: until then a lane that outlives it sees that it is."""
+    there.remove(run, but="begun")
+    there.remove(run)
 
 
 def shape(there: Storage, run: str) -> tuple[int, int] | None:
@@ -128,15 +151,17 @@ def grave(errors: Iterable[BaseException | None]) -> BaseException | None:
 def run_lane(lane: _core.Lane, work: Work, terms: _core.Terms, tell: Callable[[], Any]) -> str:
     """Does what is missing of a lane's units; gives what it cost, as JSON. Calls `tell` for each unit that is finished."""
     there, units = work.there(), indexed(work)
+    share = range(lane.number, terms.units, terms.lanes)
+    # Units of an earlier start of this lane may be torn, and then they are not finished.
+    mend(there, work.run, [unit for unit in finished(there, work.run) if unit in share])
     missing, settled = lane.missing(finished(there, work.run))
     turns = Turns(work, lane.number, terms.units, terms.lanes)
-    names: list[str] = []
+    mine: set[int] = set()
 
     def put(unit: int, data: bytes) -> None:
-        name = work.name("found", f"unit-{unit}")
-        names.append(name)
         # Another start of this lane may have been first: then its file stands, and the unit was counted.
-        if there.put(name, ended(data), durable=False):
+        if there.put(work.name("found", f"unit-{unit}"), ended(data), durable=False):
+            mine.add(unit)
             tell()
 
     for unit in settled:
@@ -147,7 +172,7 @@ def run_lane(lane: _core.Lane, work: Work, terms: _core.Terms, tell: Callable[[]
     def take_turns() -> None:
         written: Future[None] | None = None
         # Both sides begin units in the same order, so the next one is taken by whoever is free.
-        while (unit := _next(todo, lock)) is not None:
+        while (unit := following(todo, lock)) is not None:
             data = lane.match_unit(unit, units.load(work, unit), turns.take(unit))
             if written is not None:
                 # Each thread has one file under way at most.
@@ -174,11 +199,12 @@ def run_lane(lane: _core.Lane, work: Work, terms: _core.Terms, tell: Callable[[]
             lane.cancel()
         raise error
     # Until now a unit whose file is lost with its machine is done again. Behind the goodbye the other side may forget the run.
-    there.sync(names)
+    keep(there, work.run, share, mine)
     return lane.close()
 
 
-def _next(todo: Iterator[int], lock: Lock) -> int | None:
+def following(todo: Iterator[int], lock: Lock) -> int | None:
+    """The next number, for one of several threads."""
     with lock:
         return next(todo, None)
 

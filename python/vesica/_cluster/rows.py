@@ -33,6 +33,9 @@ ROW_BITS = 40
 #: Bytes of a part of the shuffle, at most, where keys are spread evenly. A task that packs one takes about three times as much memory.
 PART = 256 << 20
 
+#: Bytes of a part that no task opens. Rows of one key are in one part, so a part with a key of very many rows is larger than the others.
+HEAVIEST = 4 << 30
+
 #: Bytes of a row in the shuffle: unit, digest, number.
 RECORD = 28
 
@@ -65,8 +68,16 @@ class Files:
     #: The rows of each row group of each file.
     groups: list[list[int]]
     schema: pa.Schema
-    #: A hash of the files' names, sizes and footers: what is compared before a run is taken up again.
-    identity: bytes
+    #: A hash of each file's size and footer, by which a task knows that it reads the file of which the driver has read the footer.
+    digests: list[bytes]
+
+    @property
+    def identity(self) -> bytes:
+        """A hash of the files' names, sizes and footers: what is compared before a run is taken up again."""
+        hashed = hashlib.blake2b(digest_size=32)
+        for path, digest in zip(self.paths, self.digests):
+            hashed.update(len(path.encode()).to_bytes(8, "little") + path.encode() + digest)
+        return hashed.digest()
 
     @property
     def rows(self) -> int:
@@ -84,13 +95,11 @@ def files(paths: Paths) -> Files:
     with ThreadPoolExecutor(16) as pool:
         footers = list(pool.map(_footer, found))
     schema = footers[0][0].schema.to_arrow_schema()
-    hashed = hashlib.blake2b(digest_size=32)
-    for path, (footer, digest) in zip(found, footers):
+    for path, (footer, _) in zip(found, footers):
         if footer.schema.to_arrow_schema().remove_metadata() != schema.remove_metadata():
             raise InputError(f"{path}: has other columns than {found[0]}; all files must have the same columns, with the same types")
-        hashed.update(len(path.encode()).to_bytes(8, "little") + path.encode() + digest)
     groups = [[footer.row_group(i).num_rows for i in range(footer.num_row_groups)] for footer, _ in footers]
-    return Files(found, groups, schema, hashed.digest())
+    return Files(found, groups, schema, [digest for _, digest in footers])
 
 
 def _listed(paths: Paths) -> Iterator[str]:
@@ -120,9 +129,24 @@ def _system(name: str) -> tuple[pyarrow.fs.FileSystem, str]:
     return pyarrow.fs.LocalFileSystem(), name
 
 
-def _opened(name: str) -> pq.ParquetFile:
+@contextlib.contextmanager
+def _opened(name: str, digest: bytes) -> Iterator[pq.ParquetFile]:
+    """A file, of which the driver found this digest: it is looked at before anything is read, and behind that again."""
+
+    def look() -> None:
+        if _footer(name)[1] != digest:
+            raise InputError(f"{name}: changed while it was being read; run again when nothing writes to it")
+
+    look()
     system, inside = _system(name)
-    return pq.ParquetFile(system.open_input_file(inside))
+    try:
+        with pq.ParquetFile(system.open_input_file(inside)) as file:
+            yield file
+    except (pa.ArrowException, OSError):
+        # What was read may be pieces of two files.
+        look()
+        raise
+    look()
 
 
 def _footer(name: str) -> tuple[pq.FileMetaData, bytes]:
@@ -220,6 +244,15 @@ def parts(rows: int, record: int, width: int, most: int) -> int:
     return max(1, min(most, max(width, -(-rows * record // PART))))
 
 
+def held(part: int, size: int) -> None:
+    """Refuses a part of so many bytes that a task would need more memory than it has, and an engine start it again and again."""
+    if size > HEAVIEST:
+        raise InputError(
+            f"part {part} of the shuffle has more than {HEAVIEST >> 20} MiB, some {HEAVIEST // RECORD:,} rows: a key stands in very many; leave "
+            "out the rows of keys that say nothing, such as a placeholder for an address"
+        )
+
+
 @dataclass(frozen=True)
 class Stretch:
     """Row groups of a file, one behind the other, and the number of their first row."""
@@ -227,21 +260,23 @@ class Stretch:
     path: str
     groups: list[int]
     first: int
+    #: That of the file.
+    digest: bytes
 
 
 def stretches(table: Files, width: int) -> list[Stretch]:
     """The table in stretches, for so many tasks at once."""
     together = max(TOGETHER, min(MOST, table.rows // (4 * width)))
     found: list[Stretch] = []
-    for number, (path, groups) in enumerate(zip(table.paths, table.groups)):
+    for number, (path, groups, digest) in enumerate(zip(table.paths, table.groups, table.digests)):
         at, taken, size = number << ROW_BITS, [], 0
         for group, rows in enumerate(groups):
             if taken and size + rows > together:
-                found.append(Stretch(path, taken, at))
+                found.append(Stretch(path, taken, at, digest))
                 at, taken, size = at + size, [], 0
             taken, size = [*taken, group], size + rows
         if size:
-            found.append(Stretch(path, taken, at))
+            found.append(Stretch(path, taken, at, digest))
     return found
 
 
@@ -254,7 +289,7 @@ class CutFiles:
     parts: int
 
     def __call__(self, stretch: Stretch) -> tuple[tuple[int, int], list[pa.Buffer]]:
-        with _opened(stretch.path) as file:
+        with _opened(stretch.path, stretch.digest) as file:
             table = file.read_row_groups(stretch.groups, columns=self.keys)
         cut, rows, given = self.work.start().cut(table, stretch.first, self.parts)
         return (rows, given), pieces(imported(cut))
@@ -262,18 +297,18 @@ class CutFiles:
 
 @dataclass(frozen=True)
 class CutTable:
-    """The same of a table whose rows are called by the integers in a column."""
+    """The same of a table whose rows are called by the integers in a column. Tells the sum of these by `mixed`, too."""
 
     work: Work
     keys: list[str]
     id: str
     parts: int
 
-    def __call__(self, table: pa.Table) -> tuple[tuple[int, int], list[pa.Buffer]]:
+    def __call__(self, table: pa.Table) -> tuple[tuple[int, int, int], list[pa.Buffer]]:
         # An id below zero passes as the number that has its bits.
         numbers = pa.Table.from_arrays([table[self.id].cast(pa.int64(), safe=False).cast(pa.uint64(), safe=False)], ["id"])
         cut, rows, given = self.work.start().cut(table.select(list(dict.fromkeys(self.keys))), 0, self.parts, numbers)
-        return (rows, given), pieces(imported(cut))
+        return (rows, given, mixed(numbers_of(numbers["id"]))), pieces(imported(cut))
 
 
 #: A packed unit: its number, its file, where its keys begin there and how long they are, the same of its rows, distinct keys, rows with a key.
@@ -289,6 +324,8 @@ class Pack:
     parts: int
 
     def __call__(self, part: int, cut: Iterable[Any]) -> list[Place]:
+        cut = list(cut)
+        held(part, sum(pa.py_buffer(piece).size for piece in cut))
         packed = imported(self.work.start().pack(part, self.parts, of_pieces(cut)))
         if not packed.num_rows:
             return []
@@ -424,6 +461,7 @@ class Take:
     work: Work
     paths: list[str]
     groups: list[list[int]]
+    digests: list[bytes]
     folder: str
     columns: list[str] | None
     with_pair: bool
@@ -439,7 +477,8 @@ class Take:
             if number % self.parts != part or number >= len(self.paths):
                 raise InternalError(f"rows of file {number} came to part {part}; what was kept was changed, or please report it")
             out = Path(self.folder) / f"part-{number:06}.parquet"
-            take_rows(self.paths[number], self.groups[number], rows.slice(first, end - first), self.columns, self.with_pair, out)
+            file = self.paths[number], self.groups[number], self.digests[number]
+            take_rows(*file, rows.slice(first, end - first), self.columns, self.with_pair, out)
         return rows.num_rows
 
 
@@ -474,15 +513,15 @@ class CutIds:
     id: str
     parts: int
 
-    def __call__(self, table: pa.Table) -> tuple[int, list[pa.Buffer]]:
+    def __call__(self, table: pa.Table) -> tuple[tuple[int, int], list[pa.Buffer]]:
         numbers = table[self.id].cast(pa.int64(), safe=False)
         if numbers.null_count:
             raise InputError(f"column {self.id!r}: has a null; every row needs a number of its own")
         numbers = numpy.sort(numbers_of(numbers))
         # Stretches of ids may be in one block, or every other one: any bits of them may be even.
-        mixed = (numbers.view(numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15)) >> numpy.uint64(32)
-        of = mixed % numpy.uint64(self.parts)
-        return len(numbers), [pa.py_buffer(numbers[of == part].tobytes()) for part in range(self.parts)]
+        of = (numbers.view(numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15) >> numpy.uint64(32)) % numpy.uint64(self.parts)
+        told = len(numbers), mixed(numbers.view(numpy.uint64))
+        return told, [pa.py_buffer(numbers[of == part].tobytes()) for part in range(self.parts)]
 
 
 @dataclass(frozen=True)
@@ -495,18 +534,39 @@ class Repeats:
         return (int(same[0]), len(same)) if len(same) else None
 
 
-def distinct(on: engine.Engine, blocks: Any, rows: int, id: str) -> None:
-    """Sees that no two rows have one number in the column `id`. Equal numbers are brought together by a shuffle of their own."""
+def mixed(numbers: numpy.ndarray) -> int:
+    """The sum of numbers that are mixed first, by SplitMix64: other numbers have another sum, in whatever order they are added up."""
+    z = numbers + numpy.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
+    return int((z ^ (z >> numpy.uint64(31))).sum(dtype=numpy.uint64))
+
+
+def same(told: Iterable[tuple[int, int, int]], seen: int, id: str) -> None:
+    """Sees that the ids that `CutTable` told of are those of which `distinct` gave this sum."""
+    if sum(one[2] for one in told) % (1 << 64) != seen:
+        raise InputError(f"column {id!r}: had other numbers when it was read again; write the table to files, and match these")
+
+
+def distinct(on: engine.Engine, blocks: Any, rows: int, id: str) -> int:
+    """Sees that no two rows have one number in the column `id`, and gives the sum of all by `mixed`. Equal numbers are brought together by a
+    shuffle of their own."""
     many = parts(rows, ID, on.width, 1 << 16)
-    _, joined = on.exchange(blocks, CutIds(id, many), Repeats(), many)
+    told, joined = on.exchange(blocks, CutIds(id, many), Repeats(), many)
     found = [one for one in joined if one is not None]
     if found:
         first, others = min(least for least, _ in found), sum(times for _, times in found) - 1
         more = f", and {others} more rows repeat the number of another" if others else ""
         raise InputError(f"column {id!r}: {first} stands in several rows{more}; rows are called by it, so give each a number of its own")
+    read = sum(one[0] for one in told)
+    if read != rows:
+        raise InputError(f"column {id!r}: {rows} rows were counted, and {read} read; write the table to files, and match these")
+    return sum(one[1] for one in told) % (1 << 64)
 
 
-def take_rows(path: str, groups: list[int], found: pa.Table, columns: list[str] | None, with_pair: bool, out: Path) -> None:
+def take_rows(
+    path: str, groups: list[int], digest: bytes, found: pa.Table, columns: list[str] | None, with_pair: bool, out: Path
+) -> None:
     """Writes the found rows, which are sorted, of the file `path` to `out`, each as often as it stands in the join. Only the row groups that
     hold one are read."""
     places = numbers_of(found["row"]) & numpy.uint64((1 << ROW_BITS) - 1)
@@ -516,7 +576,7 @@ def take_rows(path: str, groups: list[int], found: pa.Table, columns: list[str] 
     starts = numpy.cumsum([0, *groups]).astype(numpy.uint64)
     ends = numpy.searchsorted(places, starts)
     beside = out.with_name(f".{out.name}.{secrets.token_hex(8)}")
-    with _opened(path) as file, contextlib.ExitStack() as stack:
+    with _opened(path, digest) as file, contextlib.ExitStack() as stack:
         writer = None
         for group in range(len(groups)):
             low, high = int(ends[group]), int(ends[group + 1])

@@ -41,8 +41,8 @@ class Storage(Protocol):
     def names(self, prefix: str) -> list[str]:
         """What is behind the last `/` of the names `prefix/…`, sorted."""
 
-    def remove(self, prefix: str) -> None:
-        """Removes what is called `prefix` or `prefix/…`."""
+    def remove(self, prefix: str, but: str | None = None) -> None:
+        """Removes what is called `prefix` or `prefix/…`, except `prefix/BUT/…`."""
 
     def probe(self) -> None:
         """Finds out whether bytes can be put exclusively."""
@@ -132,9 +132,13 @@ class Folder:
         except FileNotFoundError:
             return []
 
-    def remove(self, prefix: str) -> None:
+    def remove(self, prefix: str, but: str | None = None) -> None:
         path = self.path / prefix
-        if path.is_dir():
+        if path.is_dir() and but is not None:
+            for entry in os.scandir(path):
+                if entry.name != but:
+                    self.remove(f"{prefix}/{entry.name}")
+        elif path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
@@ -187,11 +191,15 @@ class Objects:
     def read(self, name: str, start: int, length: int) -> bytes:
         if not length:
             return b""
+        from obstore.exceptions import GenericError
+
         try:
             return bytes(self._obstore.get_range(self._store, name, start=start, length=length))
-        except Exception:
-            # A store may refuse a range that goes beyond the end.
-            return self.get(name)[start : start + length]
+        except GenericError:
+            # A store refuses a range that begins behind the end, in words of its own.
+            if start >= self._obstore.head(self._store, name)["size"]:
+                return b""
+            raise
 
     def has(self, name: str) -> bool:
         try:
@@ -206,8 +214,10 @@ class Objects:
     def names(self, prefix: str) -> list[str]:
         return sorted(path.rpartition("/")[2] for path in self._list(prefix))
 
-    def remove(self, prefix: str) -> None:
+    def remove(self, prefix: str, but: str | None = None) -> None:
         paths = self._list(prefix) or [prefix] * self.has(prefix)
+        if but is not None:
+            paths = [path for path in paths if not path.startswith(f"{prefix}/{but}/")]
         if paths:
             self._obstore.delete(self._store, paths)
 

@@ -120,7 +120,7 @@ class _OfDataset:
     """Rows of a Dataset, called by a column of integers."""
 
     def __init__(self, on: Engine, dataset: Any, keys: list[str], id: str) -> None:
-        # The run reads the rows once; what makes them may be slow or not give the same twice.
+        # The run reads the rows twice; what makes them may be slow or not give the same then.
         dataset = dataset.materialize()
         self.keys, self.id, self._rows = keys, id, dataset.count()
         schema = dataset.schema()
@@ -132,7 +132,7 @@ class _OfDataset:
             raise InputError(f"column {id!r}: holds {self.type}; rows are called by integers")
         #: Tasks are given the blocks where they stand.
         self.blocks = dataset.to_arrow_refs()
-        rows.distinct(on, self.blocks, self._rows, id)
+        self._sum = rows.distinct(on, self.blocks, self._rows, id)
         self.identity = secrets.token_bytes(32)
         self.result: Any = None
 
@@ -141,7 +141,9 @@ class _OfDataset:
 
     def shuffle(self, on: Engine, work: rows.Work, folder: str, units: int) -> tuple[list[Any], list[Any]]:
         parts = rows.parts(self._rows, rows.RECORD, on.width, units)
-        return on.exchange(self.blocks, rows.CutTable(work, self.keys, self.id, parts), rows.Pack(work, folder, parts), parts)
+        told, packed = on.exchange(self.blocks, rows.CutTable(work, self.keys, self.id, parts), rows.Pack(work, folder, parts), parts)
+        rows.same(told, self._sum, self.id)
+        return told, packed
 
     def write(self, on: Engine, work: rows.Work, units: list[int], folder: Path, with_pair: bool) -> int:
         import ray.data

@@ -9,15 +9,17 @@ from __future__ import annotations
 import contextlib
 import pickle
 import secrets
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from threading import Event, Lock
 from typing import Any
 
 import pyarrow as pa
 from pyspark import InheritableThread, TaskContext
 
 from .. import _core
-from .._cluster import engine, lanes
+from .._cluster import engine, lanes, rows
 from .._cluster.rows import TOGETHER, Work
 from .._errors import ConfigError, InternalError, NetworkError, VesicaError
 from ._keeper import Keeper, Kit
@@ -30,6 +32,13 @@ LOOK = 0.5
 
 #: Bytes of an Arrow batch of chunks, about. Spark counts rows and no bytes when it makes one.
 BATCH = 128 << 20
+
+#: Spark 4.1 and later take a task whose second start gives other bytes for one that gives other rows, and end the job if they need both. What is
+#: sealed has fresh randomness each time.
+COMPARES = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
+
+#: What Spark says then, and how often a DataFrame is cut before that ends the run.
+MIXES, TRIES = "cannot rollback the ResultStage", 3
 
 #: What a row of a result is.
 TOLD, JOINED, FAILED = 0, 1, 2
@@ -54,8 +63,9 @@ def check(session: Any, accept: Sequence[str]) -> None:
             "this session has no SparkContext, so it reaches its cluster through Spark Connect: the driver would have the private key and the run's "
             f"secret on a machine that is no part of it; run this by spark-submit ({error})"
         ) from None
-    on = {name for name in ("spark.authenticate", "spark.network.crypto.enabled", "spark.ssl.rpc.enabled") if conf.get(name, "false") == "true"}
-    encrypts = {"spark.authenticate", "spark.network.crypto.enabled"} <= on or "spark.ssl.rpc.enabled" in on
+    # Spark 3.5 takes the option of TLS for one that it does not know, and without authentication TLS lets anybody in.
+    ways = ["spark.network.crypto.enabled", *["spark.ssl.rpc.enabled"] * (int(session.version.partition(".")[0]) >= 4)]
+    encrypts = all(any(conf.get(name, "false") == "true" for name in names) for names in (["spark.authenticate"], ways))
     if not (master.startswith("local") or encrypts or WITHOUT in accept):
         raise ConfigError(
             f"the executors of {master} talk with the driver in clear: who listens there hears where to ask for the run's secret; set "
@@ -110,14 +120,28 @@ class Engine:
 
     def exchange(self, items: Any, cut: engine.Cut, join: engine.Join, parts: int) -> tuple[list[Any], list[Any]]:
         """A task an item, or a partition of a DataFrame, and tasks for the parts."""
-        records = int(self.session.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch", "10000"))
-        chunk = max(4096, min(1 << 20, BATCH // records if records > 0 else 0))
-        cutting = _Cutting(cut, items if isinstance(items, list) else None, parts, chunk)
-        frame = self._numbers(len(items)) if isinstance(items, list) else items
+        if isinstance(items, list):
+            # An item is cut into the same rows whenever that is done: a second start may well give other bytes.
+            session, tries = self.session.newSession(), 1
+            session.conf.set(COMPARES, "false")
+            frame = self._numbers(len(items), session)
+        else:
+            # Of a DataFrame only Spark knows whether rows that are made again are the same: it is left to compare, and all are cut anew.
+            session, tries, frame = self.session, TRIES, items
         if frame is None:
             return [], [join(part, []) for part in range(parts)]
-        chunks = frame.mapInArrow(cutting, CHUNKS).repartition(parts, "part").sortWithinPartitions("part")
-        found = self._collected(chunks.mapInArrow(_Joining(join, parts), RESULTS))
+        records = int(session.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch", "10000"))
+        chunk = max(4096, min(1 << 20, BATCH // records if records > 0 else 0))
+        cutting = _Cutting(cut, items if isinstance(items, list) else None, parts, chunk)
+        while True:
+            chunks = frame.mapInArrow(cutting, CHUNKS).repartition(parts, "part").sortWithinPartitions("part")
+            try:
+                found = self._collected(chunks.mapInArrow(_Joining(join, parts), RESULTS))
+                break
+            except Exception as error:
+                tries -= 1
+                if not tries or MIXES not in str(error):
+                    raise
         joined = {row["at"]: pickle.loads(row["body"]) for row in found if row["kind"] == JOINED}
         # A part of which nothing was cut is joined of nothing: that is soon done, and done here.
         return (
@@ -135,34 +159,44 @@ class Engine:
         return [by_item[at] for at in range(len(items))]
 
     def dial(self, work: Work, count: int, at_once: int, look: Callable[[], Any]) -> list[str]:
-        """A task a lane. More of them may run than the other side has seats for: a lane that finds none comes again."""
-        group, ended = f"vesica-{secrets.token_hex(8)}", []
+        """A job of one task a lane, in ascending order, so many at once as both sides have seats for. What goes wrong in a lane ends all of them: the
+        other side may keep the rest open for as long as it likes."""
+        group, numbers, lock, over = f"vesica-{secrets.token_hex(8)}", iter(range(count)), Lock(), Event()
+        costs: list[str] = []
+        failed: list[BaseException] = []
 
         def run() -> None:
             try:
                 self.context.setJobGroup(group, "lanes of a Vesica run", interruptOnCancel=True)
-                ended.append(self.each(list(range(count)), lanes.Dial(work, _nothing)))
+                while not over.is_set() and (number := lanes.following(numbers, lock)) is not None:
+                    costs.extend(self.each([number], lanes.Dial(work, _nothing)))
             except BaseException as error:
-                ended.append(error)
+                failed.append(error)
 
-        thread = InheritableThread(target=run, name="vesica lanes", daemon=True)
-        thread.start()
+        threads = [InheritableThread(target=run, name="vesica lanes", daemon=True) for _ in range(min(count, max(1, at_once)))]
+        for thread in threads:
+            thread.start()
         try:
-            while not ended:
-                thread.join(LOOK)
+            while not failed and (running := [thread for thread in threads if thread.is_alive()]):
+                running[0].join(LOOK)
                 look()
         except NetworkError as error:
-            # What went wrong in a lane at the same time is what is told.
-            thread.join(LOOK)
-            raise lanes.grave([error, *(one for one in ended if isinstance(one, VesicaError))]) or error
+            failed.append(error)
         finally:
-            if not ended:
+            if failed and all(isinstance(error, NetworkError) for error in failed):
+                # What went wrong in another lane at the same time is what is told.
+                over.wait(LOOK)
+            errors = list(failed)
+            over.set()
+            end = time.monotonic() + 10
+            # A job that was about to begin is of the group only when it has.
+            while (running := [thread for thread in threads if thread.is_alive()]) and time.monotonic() < end:
                 self.context.cancelJobGroup(group)
-                thread.join(10)
-        (result,) = ended
-        if isinstance(result, BaseException):
-            raise result
-        return result
+                running[0].join(LOOK)
+        error = lanes.grave(errors)
+        if error is not None:
+            raise error
+        return costs
 
     @contextlib.contextmanager
     def doors(self, spec: dict[str, Any], workers: int, count: int | None, advertise: list[str]) -> Iterator[Any]:
@@ -170,9 +204,9 @@ class Engine:
         raise ConfigError("mine.listen: a Spark cluster dials: write mine.connect here and mine.listen on the other side")
         yield  # pragma: no cover
 
-    def _numbers(self, count: int) -> Any:
+    def _numbers(self, count: int, session: Any = None) -> Any:
         """A DataFrame of the numbers of items, each in a partition of its own."""
-        return self.session.range(0, count, 1, count) if count else None
+        return (session or self.session).range(0, count, 1, count) if count else None
 
     def _collected(self, frame: Any) -> list[Any]:
         found = frame.collect()
@@ -259,22 +293,25 @@ class _Joining:
     parts: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part, pieces = -1, {}
+        part, pieces, size = -1, {}, 0
         for batch in batches:
             for of, cut, at, chunk in zip(*(column.to_pylist() for column in batch.columns)):
                 if of == self.parts:
                     yield _result(cut, of, pickle.loads(chunk))
                     continue
                 if of != part:
-                    yield from self._joined(part, pieces)
-                    part, pieces = of, {}
-                pieces.setdefault(cut, []).append((at, chunk))
-        yield from self._joined(part, pieces)
+                    yield from self._joined(part, pieces, size)
+                    part, pieces, size = of, {}, 0
+                chunks, size = pieces.setdefault(cut, []), size + len(chunk)
+                if size <= rows.HEAVIEST:
+                    chunks.append((at, chunk))
+        yield from self._joined(part, pieces, size)
 
-    def _joined(self, part: int, pieces: dict[int, list[tuple[int, bytes]]]) -> Iterator[pa.RecordBatch]:
+    def _joined(self, part: int, pieces: dict[int, list[tuple[int, bytes]]], size: int) -> Iterator[pa.RecordBatch]:
         if not pieces:
             return
         try:
+            rows.held(part, size)
             whole = []
             for chunks in pieces.values():
                 chunks.sort()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Sequence
@@ -87,12 +88,10 @@ def match(
     if spec["mine"].get("resume"):
         raise ConfigError("mine.resume: a DataFrame cannot be recognised after a restart; write it to Parquet and use vesica.spark.run")
     on = _engine.Engine(session)
-    source = _OfFrame(on, frame, names, id, spec, output)
-    one = drive.Run(spec, source, on, storage=storage, workers=workers, accept=accept, progress=progress)
-    try:
+    with contextlib.closing(_OfFrame(on, frame, names, id, spec, output)) as source:
+        source.count()
+        one = drive.Run(spec, source, on, storage=storage, workers=workers, accept=accept, progress=progress)
         report = one.run()
-    finally:
-        source.frame.unpersist()
     return Matched(session.read.parquet(source.output.as_uri()) if one.learns else None, report)
 
 
@@ -124,6 +123,8 @@ class _WriteIds:
             out = Path(self.folder) / f"part-{number:06}.parquet"
             beside = out.with_name(f".{out.name}.{secrets.token_hex(8)}")
             pq.write_table(found, beside)
+            with open(beside, "rb") as written:
+                os.fsync(written.fileno())
             os.replace(beside, out)
         return found.num_rows
 
@@ -142,19 +143,31 @@ class _OfFrame(drive.Placed):
         kind = dict(frame.dtypes)[id]
         if kind not in types:
             raise InputError(f"column {id!r}: holds {kind}; rows are called by integers")
-        # The run reads the rows more than once; what makes them may be slow or not give the same twice.
-        self.frame = frame.select(*dict.fromkeys([*keys, id])).persist()
+        if not frame._jdf.queryExecution().analyzed().deterministic():
+            made = "the DataFrame is computed by a function that does not give the same twice, such as monotonically_increasing_id() or rand()"
+            raise InputError(f"column {id!r}: {made}, and its rows are read more than once; write it to a table, and match that")
+        # The run reads the rows more than once, and what makes them may be slow.
+        self.on, self.frame = on, frame.select(*dict.fromkeys([*keys, id])).persist()
         self.keys, self.id, self.type = keys, id, types[kind]
-        self._rows = self.frame.count()
-        rows.distinct(on, self.frame, self._rows, id)
         self.identity = secrets.token_bytes(32)
+
+    def count(self) -> None:
+        """Sees how many rows there are, and that each has an id of its own."""
+        self._rows = self.frame.count()
+        self._sum = rows.distinct(self.on, self.frame, self._rows, self.id)
+
+    def close(self) -> None:
+        """Lets the rows go that Spark has kept."""
+        self.frame.unpersist()
 
     def rows(self) -> int:
         return self._rows
 
     def shuffle(self, on: _engine.Engine, work: rows.Work, folder: str, units: int) -> tuple[list[Any], list[Any]]:
         parts = rows.parts(self._rows, rows.RECORD, on.width, units)
-        return on.exchange(self.frame, rows.CutTable(work, self.keys, self.id, parts), rows.Pack(work, folder, parts), parts)
+        told, packed = on.exchange(self.frame, rows.CutTable(work, self.keys, self.id, parts), rows.Pack(work, folder, parts), parts)
+        rows.same(told, self._sum, self.id)
+        return told, packed
 
     def write(self, on: _engine.Engine, work: rows.Work, units: list[int], folder: Path, with_pair: bool) -> int:
         folder.mkdir(mode=0o700, parents=True)
@@ -162,5 +175,5 @@ class _OfFrame(drive.Placed):
         groups = [units[at : at + rows.UNITS] for at in range(0, len(units), rows.UNITS)]
         found = sum(on.each(list(enumerate(groups)), _WriteIds(ids, str(folder))))
         if not found:
-            pq.write_table(ids.none(), folder / "part-000000.parquet")
+            drive.write_empty(ids.none(), folder)
         return found

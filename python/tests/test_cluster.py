@@ -12,6 +12,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +42,15 @@ class Killed(Exception):
     """A worker is gone."""
 
 
+def together(*tasks: Callable[[], Any]) -> list[Any]:
+    """What came of tasks that ran at the same time."""
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        return [one.result() for one in [pool.submit(task) for task in tasks]]
+
+
 class Twice:
-    """Starts each task twice and takes the result of one, as a cluster may that has lost a worker or thinks that it has."""
+    """Starts each task twice at the same time, and each lane again when it has died. Takes the result of one, as a cluster may that has lost a
+    worker or thinks that it has."""
 
     name, width = "threads", 3
 
@@ -61,15 +69,16 @@ class Twice:
         HELD.clear()
 
     def exchange(self, items: Any, cut: Any, join: Any, parts: int) -> tuple[list[Any], list[Any]]:
-        made = [(cut(item), cut(item))[n % 2] for n, item in enumerate(items)]
+        made = [together(lambda item=item: cut(item), lambda item=item: cut(item))[n % 2] for n, item in enumerate(items)]
         joined = []
         for part in range(parts):
             pieces = [pieces[part] for _, pieces in made]
-            joined.append((join(part, pieces), join(part, iter(reversed(pieces))))[part % 2])
+            both = together(lambda: join(part, pieces), lambda: join(part, iter(reversed(pieces))))
+            joined.append(both[part % 2])
         return [told for told, _ in made], joined
 
     def each(self, items: list[Any], do: Callable[[Any], Any]) -> list[Any]:
-        return [(do(item), do(item))[1] for item in items]
+        return [together(lambda item=item: do(item), lambda item=item: do(item))[1] for item in items]
 
     def dial(self, work: Any, count: int, at_once: int, look: Callable[[], Any]) -> list[str]:
         costs = []
@@ -514,6 +523,21 @@ def test_a_run_that_was_forgotten_keeps_its_counts_and_nothing_else(place: Path)
         lanes.Turns(work, 0, 3, 1).take(1)
     lanes.forget(there, "run")
     assert not list(place.iterdir())
+
+
+def test_files_of_runs_that_the_other_side_forgot_do_not_stay(place: Path) -> None:
+    there, discarded = storage.opened(str(place)), []
+    for run in ("kept", "met"):
+        for name in ("index", "found/unit-0", "begun/own-0-0"):
+            there.put(f"{run}/{name}", [b""])
+    side = object.__new__(drive.Run)
+    side.there, side.address, side.on, side.source = there, str(place), Twice(), SimpleNamespace(discard=discarded.append)
+    side.work, side.name, side.kept, side.forgotten = None, None, "kept", []
+    for run in ("kept", "met", "new"):
+        side._enter(SimpleNamespace(run=run, units=1, lanes=1))
+        assert there.has(f"{run}/shape")
+    assert side.forgotten == discarded == ["kept", "met"]
+    assert [[one.name for one in (place / run).iterdir()] for run in ("kept", "met", "new")] == [["begun"], ["begun"], ["shape"]]
 
 
 def test_a_found_unit_that_is_not_whole_is_done_again(place: Path) -> None:

@@ -108,6 +108,7 @@ class Placed:
         """Where rows are written before they are put in place."""
         return self.output.with_name(f".{self.output.name}.{run}")
 
+
 class OfFiles(Placed):
     """Rows of Parquet files, written back by file."""
 
@@ -223,7 +224,8 @@ class Run:
         #: The run that the sides met for, in the storage.
         self.name: str | None = None
         self.work: rows.Work | None = None
-        #: Runs that the other side has forgotten.
+        #: The run that was kept when this driver was started, and runs that the other side has forgotten.
+        self.kept: str | None = None
         self.forgotten: list[str] = []
         self.costs: list[dict[str, Any]] = []
         self.lane_costs: list[str] = []
@@ -275,6 +277,7 @@ class Run:
             if self.there.has(f"{kept}/index"):
                 rows.Units.from_json(self.there.get(f"{kept}/index"), f"{self.address}/{kept}")
             lanes.mend(self.there, kept)
+            self.kept = kept
         try:
             return self.meeting.meet(self._finished(), self._begun())
         except (NetworkError, PeerError):
@@ -336,12 +339,13 @@ class Run:
     def _enter(self, start: _core.Start) -> rows.Work:
         """What tasks are told of the run, which begins unless it is this one already."""
         if self.work is None or self.name != start.run:
-            if self.name is not None:
+            old = self.name or self.kept
+            if old is not None and old != start.run:
                 # The other side has forgotten that run. Rows of it are in clear where they were about to be put in place.
-                self.source.discard(self.name)
+                self.source.discard(old)
                 # What was begun in it stays counted, and closed to its lanes, until this side is done.
-                self.there.remove(self.name, but="begun")
-                self.forgotten.append(self.name)
+                self.there.remove(old, but="begun")
+                self.forgotten.append(old)
             self.there.put(f"{start.run}/shape", [json.dumps([start.units, start.lanes]).encode()])
             self.name = start.run
             self.work = rows.Work(self.on.hold(start), self.address, start.run)

@@ -122,9 +122,13 @@ pub fn ask(
             (None, None) => return Err(Failure::config("mine.input: is missing: name a file, or give ask() a table")),
         };
         let io = Io { table, target, connections: Vec::new(), world: World::default() };
-        let report = vesica_service::ask(&plan, io, ctl)?.end()?;
+        let run = vesica_service::ask(&plan, io, ctl)?;
         let rows = kept.and_then(|kept| kept.take()).map(Table::of).transpose()?;
-        Ok((report.to_json(), rows))
+        let report = run.report.to_json();
+        // A run whose caller gave up is not over: what it would have told is told by the next one.
+        ctl.check().map_err(vesica_service::Error::from)?;
+        run.end()?;
+        Ok((report, rows))
     })
 }
 

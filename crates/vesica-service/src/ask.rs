@@ -335,7 +335,9 @@ fn evaluate(
     let fillers = std::iter::repeat_with(|| rng.bytes()).take(more);
     let mut keys = wants.chain(fillers).map(KeyDigest);
     let (mut most_lanes, done) = (0, AtomicU64::new(0));
-    let full = most as usize;
+    // Parts of an allowance are whole batches: when the run goes on, as many made-up keys are missing as would have been.
+    let batch = if keeps { plan.batch.min(most) } else { 1 };
+    let full = (most - most % batch) as usize;
     let (mut part, mut most, mut refusals, mut pace) = (Vec::new(), full, 0, Pace::new(time.now()));
     loop {
         // Each request but the last has as many keys as there may be, or as are left.
@@ -371,7 +373,9 @@ fn evaluate(
             _ => None,
         };
         match remedy {
-            Some(Remedy::Fewer(left)) if (1..asked.len() as u64).contains(&left) => most = left as usize,
+            Some(Remedy::Fewer(left)) if (batch..asked.len() as u64).contains(&left) => {
+                most = (left - left % batch) as usize
+            }
             Some(Remedy::Wait(span)) => pace.refused(time.now(), span),
             _ => return Err(error),
         }

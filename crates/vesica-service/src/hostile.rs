@@ -518,12 +518,15 @@ fn room_for_values_is_a_matter_of_rows_and_not_of_what_is_found() {
     // To a disk: twice the length, for CSV, where every byte may be a quote.
     fits(None, 1).unwrap();
     let (fault, why) = fits(None, 1 << 42).unwrap_err();
-    assert!(fault == vesica_job::Fault::Config && why.contains("out.csv: the values of 4398046511104 rows"), "{why}");
+    assert!(
+        fault == vesica_job::Fault::Config && why.contains("out.csv: what is written of 4398046511104 rows"),
+        "{why}"
+    );
     assert!(why.contains("2097152 for each") && why.contains("fewer rows"), "{why}");
     // To the caller's memory.
     fits(Some((8 << 20) + table), 8).unwrap();
     let (_, why) = fits(Some((8 << 20) + table - 1), 8).unwrap_err();
-    assert!(why.contains("mine.memory: the values of 8 rows may take"), "{why}");
+    assert!(why.contains("mine.memory: what is written of 8 rows may take"), "{why}");
     offer.values.clear();
     room(&plan, &io, &offer, u64::MAX, 0).unwrap();
 }

@@ -233,7 +233,8 @@ pub fn room(plan: &AskPlan, io: &Io, offer: &Offer, rows: u64, kept_bytes: u64) 
     let file = rows.saturating_mul(each).saturating_add(io.table.bytes().unwrap_or(0));
     let said = |needed: u64, has: u64, of: String| {
         Error::Setup(format!(
-            "{of}: the values of {rows} rows may take {needed} bytes if all of them are found, {each} for each, and there is room for {has}; {}",
+            "{of}: what is written of {rows} rows may take {needed} bytes if all of them are found, {each} for each, and there is room \
+             for {has}; {}",
             if plan.output.is_some() {
                 "ask for fewer rows at a time, or write to a larger disk"
             } else {
@@ -241,12 +242,15 @@ pub fn room(plan: &AskPlan, io: &Io, offer: &Offer, rows: u64, kept_bytes: u64) 
             }
         ))
     };
-    if plan.output.is_none() && file > plan.memory {
+    if plan.output.is_none() && columns > 0 && file > plan.memory {
         // The caller gets the rows, in memory.
         return Err(said(file, plan.memory, "mine.memory".to_owned()));
     }
-    // Every row that is found may be one that was gained or, in another run, lost, and then it is written twice.
-    let outputs = plan.output.iter().chain(changes(plan)).map(|output| ("mine.output", &*output.path, file));
+    // Every row that is found may be one that was gained, and then it is written twice; a row that was lost is not found.
+    let mut change = file;
+    let outputs = plan.output.iter().map(|output| (&*output.path, file));
+    let changes = changes(plan).map(|output| (&*output.path, std::mem::take(&mut change)));
+    let outputs = outputs.chain(changes).map(|(path, bytes)| ("mine.output", path, bytes));
     let kept = plan.kept.iter().map(|kept| ("mine.kept", &*kept.path, kept_bytes));
     // What each file system is to hold.
     let mut disks: Vec<(u64, PathBuf, u64, Vec<String>)> = Vec::new();

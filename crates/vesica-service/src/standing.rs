@@ -433,6 +433,27 @@ fn what_is_left_of_an_allowance_is_asked_for() {
     }
 }
 
+/// A server that answers a part of a run, of whatever size it names, does not learn by the rest how many keys are new.
+#[test]
+fn parts_of_an_allowance_are_whole_batches() {
+    let said = |new: u64| {
+        let mut street = street("");
+        street.rows = (0..new).map(Some).collect();
+        let plan = AskPlan { batch: 5, ..street.plan("alice") };
+        let of = [(7, "2 keys are left"), (40, "")].map(|(allowed, why)| {
+            street.house.server.guests[0].keys_a_day = allowed;
+            street.open();
+            let run = street.ask_on(&plan, World::default());
+            let error = run.err().map_or(String::new(), |error| error.to_string());
+            assert!(error.contains(why) && error.is_empty() == why.is_empty(), "{error}");
+            (street.granted(), street.house.wire.said())
+        });
+        assert_eq!(of.each_ref().map(|(granted, _)| *granted), [5, 15]);
+        of
+    };
+    assert!(said(11) == said(14));
+}
+
 /// Answers of a run that was broken off are of use to the next one, from whatever file that begins. Under another offer they are left where they are.
 #[test]
 fn answers_of_a_run_that_was_broken_off_are_not_lost() {

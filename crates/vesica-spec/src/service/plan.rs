@@ -10,7 +10,7 @@ use crate::key::KeyPlace;
 use crate::plan::{ProxyPlan, TrustPlan, key};
 use crate::rules::{Rule, Rules};
 use crate::types::{Input, Order};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use vesica_net::Network;
 use vesica_suite::CurveName;
@@ -415,7 +415,7 @@ fn kept(protocol: ServiceProtocol, mine: &ClientMine) -> Result<Option<KeptPlan>
         );
         return Err(SpecError::field("mine.kept", why));
     }
-    let plain = |path: &Path| path.components().collect::<PathBuf>();
+    let plain = |path: &Path| path.components().filter(|part| *part != Component::CurDir).collect::<PathBuf>();
     if kept.path.file_name().is_none() {
         return Err(SpecError::field("mine.kept.path", format!("\"{}\" names no file", kept.path.display())));
     }

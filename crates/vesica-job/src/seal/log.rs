@@ -21,7 +21,6 @@ use crate::error::JobError;
 use crate::seal::disk::{Disk, DiskFile};
 use crate::seal::file::{failed, remove};
 use crate::seal::key::{Front, Given, HOLDS_COINS, Opener, Sealer, Secret, TAG, magic, needs_secret};
-use crate::seal::ledger::KIND;
 use crate::world::random;
 use std::fs::TryLockError;
 use std::io::{self, BufReader, Read};
@@ -208,7 +207,7 @@ fn front(
     let why = match front.magic {
         begin if begin == magic => return Ok(front),
         // Words about ledgers are for those who know that they have one.
-        _ if named(&magic) != named(KIND) => {
+        _ if !kind.starts_with(b"vesica ledger") => {
             "it is not of this program, or of another version of it; remove it if nothing needs it, or choose another name"
         }
         begin if begin == other && given.is_secret() => {
@@ -269,6 +268,7 @@ fn read_up_to(file: &mut (impl Read + ?Sized), buf: &mut [u8]) -> io::Result<usi
 mod tests {
     use super::*;
     use crate::seal::disk::Files;
+    use crate::seal::ledger::KIND;
     use crate::world::World;
     use std::fs;
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,6 +6,7 @@ import ctypes
 import json
 import socket
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,3 +94,12 @@ def start_of(port: int, **shared: Any) -> Any:
     thread.join()
     assert isinstance(done[0], vesica.PeerError)
     return start
+
+
+def descends(pid: int, ancestor: int) -> bool:
+    """Whether a process is another one, or was started by it or by its children."""
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return False

@@ -30,7 +30,7 @@ pytest.importorskip("ray")
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 import vesica  # noqa: E402
-from conftest import bytes_of, jobs, plain, start_of  # noqa: E402
+from conftest import bytes_of, descends, jobs, plain, start_of  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 
@@ -132,20 +132,12 @@ class Sides:
         for one in Path("/proc").glob("[0-9]*"):
             try:
                 title = (one / "cmdline").read_bytes().decode(errors="replace")
-                if title.startswith(f"ray::{worker}") and self._of(int(one.name), self.running[name].pid):
+                if title.startswith(f"ray::{worker}") and descends(int(one.name), self.running[name].pid):
                     os.kill(int(one.name), signal.SIGKILL)
                     killed += 1
             except (OSError, ProcessLookupError):
                 continue
         return killed
-
-    @staticmethod
-    def _of(pid: int, ancestor: int) -> bool:
-        while pid > 1:
-            if pid == ancestor:
-                return True
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        return False
 
     def out_files(self, name: str) -> list[Path]:
         """The files of a side's output."""

@@ -23,7 +23,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 've
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 import vesica  # noqa: E402
-from conftest import bytes_of, jobs, plain, start_of  # noqa: E402
+from conftest import bytes_of, descends, jobs, plain, start_of  # noqa: E402
 
 java = pytest.mark.skipif(
     shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java: apt-get install openjdk-17-jre-headless"
@@ -108,20 +108,12 @@ def kill_an_executor(driver: int) -> int:
     for one in Path("/proc").glob("[0-9]*"):
         try:
             line = (one / "cmdline").read_bytes()
-            if b"CoarseGrainedExecutorBackend" in line and b"local-cluster" not in line and _of(int(one.name), driver):
+            if b"CoarseGrainedExecutorBackend" in line and b"local-cluster" not in line and descends(int(one.name), driver):
                 os.kill(int(one.name), signal.SIGKILL)
                 return 1
         except (OSError, ProcessLookupError):
             continue
     return 0
-
-
-def _of(pid: int, ancestor: int) -> bool:
-    while pid > 1:
-        if pid == ancestor:
-            return True
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    return False
 
 
 @java

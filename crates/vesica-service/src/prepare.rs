@@ -125,8 +125,7 @@ impl<'a> Keyed<'a> {
         world: &World,
         ctl: &Control,
     ) -> Result<Self, Error> {
-        secret::apart(plan, Use::Function)?;
-        let _locked = secret::lock(&plan.secret)?;
+        let _locked = secret::lock_apart(plan, Use::Function)?;
         let public = before.and_then(|offer| offer.public().ok());
         let is_stores = |seed| match &public {
             Some(public) => Ok(secret::Root::new(&plan.service, seed).function()?.public() == public),

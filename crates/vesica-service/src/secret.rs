@@ -183,18 +183,21 @@ pub fn save(place: &Place, of: Use, seed: &Seed, ctl: &Control) -> Result<bool, 
 /// # Errors
 /// If it cannot be read, is damaged, is of something else, or takes another key or passphrase.
 pub fn load(place: &Place, of: Use, ctl: &Control) -> Result<Option<Seed>, Error> {
-    let Some(bytes) = bytes(place)? else { return Ok(None) };
-    is_no_other(place, of, &bytes)?;
-    open(place, of, &bytes, &given(place, ctl)?).map(Some)
+    opened(place, of, |_| given(place, ctl))
 }
 
 /// As [`load`], for whoever compares it with the store's and goes on to another one: what was written without a key is read without one,
 /// whatever is given now.
 fn load_before(place: &Place, of: Use, ctl: &Control) -> Result<Option<Seed>, Error> {
+    let bare = magic(of.kind(), false);
+    opened(place, of, |bytes| if bytes.starts_with(&bare) { Ok(Given::Nothing) } else { given(place, ctl) })
+}
+
+/// The seed in the file by what `given` says of its bytes; none if there is no file.
+fn opened(place: &Place, of: Use, given: impl FnOnce(&[u8]) -> Result<Given, Error>) -> Result<Option<Seed>, Error> {
     let Some(bytes) = bytes(place)? else { return Ok(None) };
     is_no_other(place, of, &bytes)?;
-    let given = if bytes.starts_with(&magic(of.kind(), false)) { Given::Nothing } else { given(place, ctl)? };
-    open(place, of, &bytes, &given).map(Some)
+    open(place, of, &bytes, &given(&bytes)?).map(Some)
 }
 
 /// What stands in the file; nothing if there is none.
@@ -285,7 +288,7 @@ pub fn replaced(place: &Place, of: Use, ctl: &Control) -> Result<Option<Seed>, E
 }
 
 /// Fails if the file with the secret of this use is that of another one, which would take its place, or stands in the store, which is given
-/// away; by links too. Its folder is made.
+/// away; by links too.
 ///
 /// # Errors
 /// The same.
@@ -299,7 +302,6 @@ pub fn apart(plan: &ServePlan, of: Use) -> Result<(), Error> {
         |why: &str| Err(Error::Setup(format!("{}: {} {why}; name a file of its own", of.field(), path.display())));
     let whole = std::path::absolute(path).map_err(Error::file("cannot find", path))?;
     let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else { return refused("is no file") };
-    fs::create_dir_all(folder).map_err(Error::file("cannot make the folder", folder))?;
     let folder = folder.canonicalize().map_err(Error::file("cannot find", folder))?;
     let real = fs::canonicalize(path).unwrap_or_else(|_| folder.join(name));
     let of = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
@@ -340,6 +342,21 @@ pub fn either<T>(place: &Place, of: impl Fn(&Place) -> Result<Option<T>, Error>)
         Ok(None) => of(&next(place)),
         Err(error) => of(&next(place)).ok().flatten().map_or(Err(error), |found| Ok(Some(found))),
     }
+}
+
+/// [`lock`] of the file with the secret of this use, in a folder that is made if it is not there, behind [`apart`].
+///
+/// # Errors
+/// Those of both.
+pub fn lock_apart(plan: &ServePlan, of: Use) -> Result<fs::File, Error> {
+    let place = match of {
+        Use::Function => &plan.secret,
+        Use::Signatures => &plan.signer,
+    };
+    let folder = vesica_table::folder(&place.path);
+    fs::create_dir_all(&folder).map_err(Error::file("cannot make the folder", &folder))?;
+    apart(plan, of)?;
+    lock(place)
 }
 
 /// Keeps others from preparing with this key meanwhile: a second rotation would put its key in the place of the first one's.
@@ -403,8 +420,8 @@ pub fn is_sealed(place: &Place) -> Result<bool, Error> {
     Ok(Use::ALL.iter().any(|of| bytes.starts_with(&magic(of.kind(), true))))
 }
 
-/// What the functions follow from of which one has the public key `public`, and whether its file is sealed. A `vesica prepare` that was killed just before its end may have
-/// left the key of the new store under its first name.
+/// What the functions follow from of which one has the public key `public`, and whether its file is sealed. A `vesica prepare` that was killed
+/// just before its end may have left the key of the new store under its first name.
 ///
 /// # Errors
 /// As [`load`]; if no key is that of the store.

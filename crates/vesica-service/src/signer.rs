@@ -101,8 +101,7 @@ impl Signer {
 
     /// Keeps others from making or changing the key meanwhile, and ends what an earlier `vesica prepare` was killed in.
     fn lock(plan: &ServePlan, offer: Option<&Offer>, ctl: &Control) -> Result<File, Error> {
-        secret::apart(plan, Use::Signatures)?;
-        let locked = secret::lock(&plan.signer)?;
+        let locked = secret::lock_apart(plan, Use::Signatures)?;
         let is_stores =
             |seed| Ok(offer.and_then(Offer::signer).as_deref() == Some(Self::new(&seed, plan.valid_for).public()));
         secret::settle(&plan.signer, Use::Signatures, is_stores, ctl)?;

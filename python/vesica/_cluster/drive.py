@@ -28,6 +28,7 @@ from .engine import Engine
 from .storage import Address
 from .storage import address as _address
 from .storage import opened as _opened
+from .storage import to_disk
 
 #: Bytes of a row in the shuffle of what was found: row, pair, times.
 FOUND = 24
@@ -88,11 +89,11 @@ class Placed:
         # A task that was killed leaves what it had begun.
         for begun in folder.glob(".*"):
             begun.unlink()
-        _sync(folder)
+        to_disk(folder)
         self.output.mkdir(parents=True, exist_ok=True)
         folder.chmod(self.output.stat().st_mode & 0o777)
         os.replace(folder, self.output)
-        _sync(self.output.parent)
+        to_disk(self.output.parent)
 
     def discard(self, run: str) -> None:
         """Removes what was written and not put in its place."""
@@ -171,16 +172,7 @@ def write_empty(table: pa.Table, folder: Path) -> None:
     """Writes the file of a folder that no row was found for."""
     out = folder / "part-000000.parquet"
     pq.write_table(table, out)
-    _sync(out)
-
-
-def _sync(path: Path) -> None:
-    """Brings a file to the disk, or the names in a folder."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    to_disk(out)
 
 
 class Run:

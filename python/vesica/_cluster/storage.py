@@ -98,16 +98,16 @@ class Folder:
         finally:
             os.unlink(beside)
         if durable:
-            _sync(path.parent)
+            to_disk(path.parent)
         return True
 
     def sync(self, names: Iterable[str]) -> None:
         folders = set()
         for name in names:
-            _sync(self.path / name)
+            to_disk(self.path / name)
             folders.add((self.path / name).parent)
         for folder in folders:
-            _sync(folder)
+            to_disk(folder)
 
     def get(self, name: str) -> bytes:
         return (self.path / name).read_bytes()
@@ -236,7 +236,7 @@ class Objects:
             raise ConfigError(f"storage: {self.address}: {why}")
 
 
-def _sync(path: Path) -> None:
+def to_disk(path: Path) -> None:
     """Brings a file to the disk, or the names in a folder."""
     handle = os.open(path, os.O_RDONLY)
     try:

@@ -246,22 +246,24 @@ pub fn room(plan: &AskPlan, io: &Io, offer: &Offer, rows: u64, kept_bytes: u64) 
         // The caller gets the rows, in memory.
         return Err(said(file, plan.memory, "mine.memory".to_owned()));
     }
-    // Every row that is found may be one that was gained, and then it is written twice; a row that was lost is not found.
-    let mut change = file;
-    let outputs = plan.output.iter().map(|output| (&*output.path, file));
-    let changes = changes(plan).map(|output| (&*output.path, std::mem::take(&mut change)));
-    let outputs = outputs.chain(changes).map(|(path, bytes)| ("mine.output", path, bytes));
-    let kept = plan.kept.iter().map(|kept| ("mine.kept", &*kept.path, kept_bytes));
+    // Every row that is found may be one that was gained, and then it is written twice. A row that was lost is not found, so it takes the place
+    // of another one where these are written.
+    let is_lost = |output: &vesica_table::Output| {
+        plan.kept.as_ref().and_then(|kept| kept.lost.as_ref()).is_some_and(|lost| std::ptr::eq(lost, output))
+    };
+    let all = plan.output.iter().chain(changes(plan));
+    let outputs = all.map(|output| ("mine.output", &*output.path, file, is_lost(output)));
+    let kept = plan.kept.iter().map(|kept| ("mine.kept", &*kept.path, kept_bytes, false));
     // What each file system is to hold.
     let mut disks: Vec<(u64, PathBuf, u64, Vec<String>)> = Vec::new();
-    for (field, path, bytes) in outputs.chain(kept) {
+    for (field, path, bytes, in_place) in outputs.chain(kept) {
         let folder = folder(path);
         let metadata = folder.metadata().map_err(Error::file("cannot ask for the free space of", &folder))?;
         let name = format!("{field}: {}", path.display());
         match disks.iter_mut().find(|(disk, ..)| *disk == metadata.dev()) {
             None => disks.push((metadata.dev(), folder, bytes, vec![name])),
             Some((_, _, needed, names)) => {
-                *needed = needed.saturating_add(bytes);
+                *needed = needed.saturating_add(if in_place { 0 } else { bytes });
                 names.push(name);
             }
         }

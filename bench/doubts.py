@@ -44,7 +44,7 @@ def all_of_them() -> str:
         f"""## kctsb: a query that is smaller than a ciphertext
 
 The document gives n = {n}, {primes} primes of {bits} bits and t = {setting(bgv, "plaintext modulus")}, and says that
-a query of its BGV retrieval with 100 rows moves {sent[0]:g} KB. A ciphertext at these parameters has two polynomials of {n}
+a query of its BGV retrieval with 100 rows moves {sent[0]:g} KB. A ciphertext has two polynomials of {n}
 coefficients, each of {primes * bits} bits. One polynomial is {n} · {primes * bits} / 8 = {polynomial:,} bytes, which is
 {polynomial // 1024} KiB. The other one can be replaced by a seed. So a query is at least {polynomial / 1000:.0f} KB, and {n * bits // 8 / 1000:.0f} KB if one prime is enough for it. An answer has two
 polynomials: with one prime left they are 2 · {n} · {bits} / 8 = {2 * n * bits // 8:,} bytes, and 48,128 rounded to as few bits as
@@ -68,13 +68,12 @@ For the time the document gives 0.045 · n + 5.2 ms: {line[0]:.1f} and {line[1]:
         f"""## kctsb: more bytes than the table has
 
 The size of a record is given nowhere. With t = {setting(bgv, "plaintext modulus")} a slot holds 16 bits. If that is a record, 10,000 records are
-20,000 bytes, and the {sent[2]:g} KB that the document publishes for one query is {sent[2] * 1000 / 20000:.1f} times the whole table. To download it would be
-cheaper, and as private. `vesica plan` says so for such tables.""",
+20,000 bytes, and the {sent[2]:g} KB that the document publishes for one query is {sent[2] * 1000 / 20000:.1f} times the whole table.""",
         f"""## kctsb: totals that are not the sums of their parts
 
 In the comparison with SEAL-PIR the steps of BGV are {sums[bgv]} ms, and its total is {part(bgv, "total"):g}. Those of SEAL-PIR are
 {sums[seal]} ms, and its total is {part(seal, "total"):g}. The comparison gives {steps[bgv][2]:g} ms for the decryption and {steps[bgv][0]:g} ms more for
-the query. The document's table of BGV gives {value(bgv, 1000, "time", "client"):g} ms for all that the client does with the same 1,000 rows. The
+the query, where the table of BGV gives {value(bgv, 1000, "time", "client"):g} ms for both. The
 {steps[seal][1]:g} ms of SEAL-PIR's server are the {value(ckks, 1000, "time", "server"):g} ms of the document's own CKKS at 1,000 rows. The {steps[bgv][0]:g} and
 {steps[seal][0]:g} ms of the queries are what its tables give for a whole retrieval from 100 rows, {value(bgv, 100, "time", "query"):g} and
 {value(ckks, 100, "time", "query"):g}.
@@ -84,16 +83,15 @@ at 10,000, where it has {queries[10000]:g}.""",
         """## kctsb: names
 
 "SEAL-PIR (CKKS)" does not exist: SealPIR works over BFV. The link that the document gives for Piano, ePrint 2023/1137, is another paper;
-Piano is ePrint 2023/452. Piano retrieves single records, and there is no published protocol called Piano-PSI. The
-sizes of its intersections are approximate ("~20"), and an intersection is exact. OT-PSI is marked as "simplified OT (not
+Piano is ePrint 2023/452, and there is no published protocol called Piano-PSI. The
+sizes of its intersections are approximate ("~20"). OT-PSI is marked as "simplified OT (not
 production-ready)"; its section says "using IKNP OT Extension", and the list of what is done has "Full IKNP OT Extension" open.""",
         hours(),
         more_for_less(),
         """## SecretFlow: two phases with one name
 
-The second table of the whitepaper prints "offline" twice for the unbalanced protocol. The second figure must be the online phase, as the
-text describes it. The whitepaper on the unbalanced protocol has its tables as pictures, and the pictures are not part of the
-document: only what stands in its text is in our data.""",
+The second table of the whitepaper prints "offline" twice for the unbalanced protocol. The second must be the online phase, as the
+text describes it.""",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -111,8 +109,7 @@ def more_for_less() -> str:
     return f"""## SecretFlow: more work in less time
 
 RR22 against malicious parties has the steps of the fast variant, and checks besides. The whitepaper's columns with 100 Mbit/s show that it
-sends more, too: there it is the slower one. In the LAN columns it takes longer in {slower} of {len(pairs)} cells. The document does not say why;
-the two may have been measured with different versions.
+sends more, too: there it is the slower one. In the LAN columns it takes longer in {slower} of {len(pairs)} cells. The document does not say why.
 
 | machine | rows | fast, s | malicious, s | malicious / fast |
 |---|---|---|---|---|

@@ -62,8 +62,7 @@ def everything() -> dict[Path, str]:
     return drawn
 
 
-DOUBTS = """What a published table says is printed in ours as it stands. Some of it cannot be true, or contradicts itself. Here is the arithmetic,
-with the numbers of the tables.
+DOUBTS = """Some of what published tables say, and ours print as it stands, cannot be true, or contradicts itself. Here is the arithmetic.
 
 """
 

@@ -4,6 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::flags::Check;
 use crate::source::Meant;
 use crate::{interrupt, output, progress};
+use vesica_job::JobError;
 
 pub fn run(args: Check) -> Outcome {
     let meant = args.source.meant(|note| output::tell(&note))?;
@@ -18,7 +19,10 @@ pub fn run(args: Check) -> Outcome {
         Meant::Server(plan) => vesica_service::check_server(&plan, control)?,
         Meant::Client(plan) => vesica_service::check_client(&plan, control)?,
     };
+    let over = control.check();
     // Bars do not write over the result.
     drop(screen);
-    output::result(&checked.in_words())
+    output::result(&checked.in_words())?;
+    // What an interrupted check did not wait for may fail.
+    Ok(over.map_err(JobError::from)?)
 }

@@ -3,8 +3,8 @@
 use crate::failure::{Failure, Outcome};
 use crate::flags::Doctor;
 use crate::{interrupt, output, progress};
-use vesica_job::Fault;
 use vesica_job::doctor::{self, Patient, Symptom};
+use vesica_job::{Fault, JobError};
 use vesica_spec::service::{plan_ask, plan_serve};
 use vesica_spec::{Document, RoadPlan, plan};
 
@@ -50,8 +50,10 @@ pub fn run(args: Doctor) -> Outcome {
     let screen = progress::begin(progress::How::Shown);
     interrupt::stops(screen.control())?;
     let symptoms = doctor::doctor(&patient, screen.control())?;
+    let over = screen.control().check();
     drop(screen);
     output::result(&doctor::in_words(&symptoms))?;
+    over.map_err(JobError::from)?;
     let faults: Vec<Fault> = symptoms.iter().filter_map(Symptom::fault).collect();
     let failed = |words: String| {
         // What can be mended here comes before the network.

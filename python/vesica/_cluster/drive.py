@@ -218,7 +218,8 @@ class Run:
         self.there = _opened(self.address)
         self.workers, self.doors, self.advertise = workers, doors, list(advertise or [])
         self.accept = accept
-        self.tell = watcher(progress) or (lambda event: None)
+        told = watcher(progress)
+        self.tell = told if told is not None else lambda event: None
         self.began = time.monotonic()
         self.learns = spec["mine"]["name"] in spec["shared"]["learns"]
         self.all_learn = len(spec["shared"]["learns"]) == len(spec["shared"]["parties"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import io
 import json
 import os
 import random
@@ -917,6 +918,28 @@ def test_the_first_of_a_name_stands_in_a_bucket(bucket: str) -> None:
         Forgets(bucket).probe()
     with pytest.raises(vesica.ConfigError, match="name a bucket that this machine and every worker can write to"):
         storage.Objects("s3://nothing/vesica").probe()
+
+
+def test_an_object_that_was_put_again_is_known_by_its_time(bucket: str) -> None:
+    host = os.environ["AWS_ENDPOINT"].partition("://")[2]
+    name, there = f"{bucket}/t.parquet?endpoint_override={host}&scheme=http&region=us-east-1", storage.opened(bucket)
+
+    def put(*keys: str) -> None:
+        with io.BytesIO() as file:
+            pq.write_table(pa.table({"id": list(keys)}), file, use_dictionary=False, write_statistics=False, compression="none")
+            there.upload("t.parquet", file)
+
+    put("a", "b")
+    first, again = rows.files(name), rows.files(name)
+    assert first.identity == again.identity and first.groups == [[2]]
+    with rows._opened(name, first.digests[0]) as file:
+        assert file.read()["id"].to_pylist() == ["a", "b"]
+    time.sleep(1.1)  # the store knows whole seconds
+    put("c", "d")
+    other = rows.files(name)
+    assert other.digests[0][: rows.HASH] == first.digests[0][: rows.HASH] and other.identity != first.identity
+    with pytest.raises(vesica.InputError, match="its size and its footer stayed"), rows._opened(name, first.digests[0]):
+        pass
 
 
 def test_a_run_keeps_its_state_in_a_bucket(bucket: str, place: Path, port: int) -> None:

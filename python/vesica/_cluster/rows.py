@@ -638,7 +638,7 @@ def _hashed(chunk: pa.Array, name: str) -> numpy.ndarray:
         chunk = chunk.dictionary_decode()
     if types.is_boolean(chunk.type):
         chunk = chunk.cast(pa.uint8())
-    if types.is_string_view(chunk.type):
+    if str(chunk.type) == "string_view":
         chunk = chunk.cast(pa.large_string())
     kind, count = chunk.type, len(chunk)
     if types.is_string(kind) or types.is_large_string(kind):
@@ -727,7 +727,7 @@ def some(table: pa.Table, keys: list[str], at: numpy.ndarray) -> tuple[numpy.nda
         column = table[name]
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        if pa.types.is_string_view(column.type):
+        if str(column.type) == "string_view":
             column = column.cast(pa.large_string())
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             # As `shared.rules` may have it: blanks are no key.

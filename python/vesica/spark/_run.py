@@ -113,9 +113,9 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     types = pa.types
     if types.is_dictionary(kind):
         return _plain(kind.value_type)
-    if types.is_large_string(kind) or types.is_string_view(kind):
+    if types.is_large_string(kind) or str(kind) == "string_view":
         return pa.string()
-    if types.is_large_binary(kind) or types.is_binary_view(kind):
+    if types.is_large_binary(kind) or str(kind) == "binary_view":
         return pa.binary()
     if types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz)

@@ -6,6 +6,8 @@ import ctypes
 import json
 import socket
 import threading
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +31,29 @@ def port() -> int:
 
 
 _taken: dict[str, int] = {}
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a folder in a bucket of S3, for this process and those that it starts."""
+    pytest.importorskip("obstore")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)
+    from vesica._cluster import storage
+
+    server.start()
+    try:
+        address = "http://127.0.0.1:%d" % server.get_host_and_port()[1]
+        told = {"ENDPOINT": address, "ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": "s", "REGION": "us-east-1", "ALLOW_HTTP": "true"}
+        for name, value in told.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        # What a server before this one held is there still.
+        for method, path in (("POST", "moto-api/reset"), ("PUT", "bucket")):
+            urllib.request.urlopen(urllib.request.Request(f"{address}/{path}", method=method)).read()
+        storage.opened.cache_clear()
+        yield "s3://bucket/vesica"
+    finally:
+        storage.opened.cache_clear()
+        server.stop()
 
 
 def jobs(port: int, *, keys: tuple[str, str] = ("id", "id"), **shared: Any) -> tuple[dict[str, Any], dict[str, Any]]:

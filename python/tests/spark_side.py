@@ -44,6 +44,6 @@ if "ids" in call:
 else:
     rows, report = vesica.spark.run(call["job"], call["data"], session=session, **options)
 wall = time.monotonic() - began
-told = {"rows": None if rows is None else rows.count(), "matched": report.outcome.matched, "phases": dict(report.phases()), "wall_s": wall}
+told = {"rows": None if rows is None else rows.count(), "sum": None if rows is None else rows.agg({"n": "sum"}).first()[0], "matched": report.outcome.matched, "phases": dict(report.phases()), "wall_s": wall}
 print(json.dumps(told), flush=True)
 session.stop()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
+import io
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -24,7 +26,7 @@ import pyarrow.parquet as pq
 import pytest
 import vesica
 from conftest import jobs, plain, start_of
-from vesica._cluster import drive, engine, lanes, rows, storage
+from vesica._cluster import drive, engine, lanes, output, rows, storage
 
 #: What is asked for by its name, as workers ask an actor.
 HELD: dict[str, Any] = {}
@@ -192,7 +194,7 @@ def test_pieces_stand_where_they_were_made(port: int, monkeypatch: pytest.Monkey
     assert sum(sum(unit["keys"].to_pylist()) for unit in units) == 1000
     with monkeypatch.context() as patch:
         patch.setattr(rows, "HEAVIEST", 1 << 12)
-        with pytest.raises(vesica.InputError, match="part 1 of the shuffle has more than 0 MiB, some 146 rows: a key stands in very many"):
+        with pytest.raises(vesica.InputError, match="part 1 of the shuffle has 0 MiB, some .* rows, and a task opens 0 MiB at most: a key stands"):
             rows.Pack(rows.Work(Kit("none"), "/nowhere", "run"), "units", 2)(1, iter(pieces))
     with pytest.raises(vesica.ConfigError, match="a piece of cut rows cannot be opened"):
         run.pack(1, 2, rows.of_pieces([pieces[0]]))
@@ -214,7 +216,7 @@ def test_ids_that_are_others_when_they_are_read_again_are_refused(port: int, mon
     monkeypatch.setattr(engine, "start", lambda kit: run)
     ids = [-3, 0, 1 << 40, 7]
     blocks = [pa.table({"id": ["a", "b"], "n": ids[:2]}), pa.table({"id": ["c", None], "n": ids[2:]})]
-    seen = rows.distinct(Twice(), blocks, 4, "n")
+    seen = rows.distinct(Twice(), blocks, 4, ["id"], "n")
     cut = rows.CutTable(rows.Work(Kit("none"), "/", "run"), ["id"], "n", 1)
     told = [cut(table)[0] for table in reversed(blocks)]
     rows.same(told, seen, "n")
@@ -223,7 +225,104 @@ def test_ids_that_are_others_when_they_are_read_again_are_refused(port: int, mon
     with pytest.raises(vesica.InputError, match="column 'n': had other numbers when it was read again"):
         rows.same([cut(other)[0], told[0]], seen, "n")
     with pytest.raises(vesica.InputError, match="5 rows were counted, and 4 read"):
-        rows.distinct(Twice(), blocks, 5, "n")
+        rows.distinct(Twice(), blocks, 5, ["id"], "n")
+    # The same numbers and keys, in other rows: as those of a `row_number` over equal rows.
+    with pytest.raises(vesica.InputError, match="column 'n': its numbers called rows with other keys"):
+        rows.same([cut(blocks[0].set_column(0, "id", pa.array(["b", "a"])))[0], told[0]], seen, "n")
+
+
+def test_rows_that_are_made_again_in_the_midst_of_the_shuffle_are_refused(place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker was lost, its rows were made again with other keys, and parts had pieces of both: a row stood in two units, or in none."""
+    run = start_of(port, limits={"max_keys": 8_000}, unit=1000)
+    monkeypatch.setattr(engine, "start", lambda kit: run)
+    first = pa.table({"id": [f"key {n}" for n in range(400)], "n": range(400)})
+    other = first.set_column(0, "id", pa.array([f"key {n}" for n in range(1, 401)]))
+    cut = rows.CutTable(rows.Work(Kit("none"), str(place), "run"), ["id"], "n", 4)
+
+    def on(again: pa.Table) -> Any:
+        def exchange(items: Any, cut: Any, join: Any, parts: int) -> Any:
+            told, pieces = cut(first)
+            behind = cut(again)[1]
+            return [told], [join(part, [pieces[part] if part < 2 else behind[part]]) for part in range(parts)]
+
+        return SimpleNamespace(exchange=exchange)
+
+    seen = rows.distinct(Twice(), [first], 400, ["id"], "n")
+    told, packed = rows.cut_and_packed(on(first), [first], cut, "units", seen)
+    assert told[0][:2] == (400, 400) and sum(place[-1] for part in packed for place in part) == 400
+    with pytest.raises(vesica.InputError, match="column 'n': some rows were made again while the table was being read"):
+        rows.cut_and_packed(on(other), [first], cut, "again", seen)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())])
+def test_keys_are_told_apart_by_all_of_their_bytes(kind: pa.DataType) -> None:
+    def reference(key: bytes) -> int:
+        found = len(key)
+        for at in range(0, len(key), 8):
+            found = (found ^ int.from_bytes(key[at : at + 8], "little")) * 0xD6E8FEB86659FD93 % (1 << 64)
+            found ^= found >> 32
+        return found
+
+    shuffled = random.Random(3)
+    keys = ["", "a" * 300, *("".join(shuffled.choices("ab\0é", k=shuffled.randrange(30))) for _ in range(200))]
+    column = pa.array([*keys, None], pa.string()).cast(kind)
+    found = rows._hashed(column, "id").tolist()
+    assert found[:-1] == [reference(key.encode()) for key in keys] and found[-1] == rows.NULL
+    # Wherever a column is cut into chunks.
+    assert rows._hashed(column.slice(7, 90), "id").tolist() == found[7:97]
+    assert [rows._hashed(column.slice(at, 1), "id")[0] for at in range(len(keys))] == found[:-1]
+
+
+def test_keys_of_every_kind_are_told_apart() -> None:
+    for kind in (pa.int8(), pa.uint64(), pa.date32(), pa.timestamp("us"), pa.decimal128(20, 2), pa.bool_()):
+        values = [0, 1, None, 1, 0] if kind == pa.bool_() else [7, 9, None, 9, 7]
+        whole = pa.array(values, pa.int32()).cast(pa.int64() if pa.types.is_timestamp(kind) else pa.int32()).cast(kind)
+        found = rows._hashed(whole, "id").tolist()
+        assert found[0] == found[4] and found[1] == found[3] and len(set(found)) == 3
+        assert rows._hashed(whole.slice(1), "id").tolist() == found[1:]
+    table = pa.table({"a": ["x", "y"], "b": ["y", "x"]})
+    assert len({*rows.keys_of(table, ["a", "b"]).tolist(), *rows.keys_of(table, ["b"]).tolist()}) == 4
+    with pytest.raises(vesica.InputError, match="column 'id': holds double, which can be no key"):
+        rows._hashed(pa.array([1.5]), "id")
+
+
+def test_a_key_of_too_many_rows_is_refused_before_anybody_is_met(place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was found when a part was packed, and the other side had cut and packed its table by then."""
+    monkeypatch.setattr(rows, "HEAVIEST", 400 * rows.RECORD)
+    keys = [None if n % 3 == 0 else " " if n % 3 == 1 else f"{n}" for n in range(900)]
+    heavy = [*keys, *["often"] * 500]
+    shuffled = random.Random(5)
+    shuffled.shuffle(heavy)
+
+    def refused(keys: list[str | None]) -> str | None:
+        for old in place.glob("*.parquet"):
+            old.unlink()
+        table = pa.table({"id": keys, "n": range(len(keys))})
+        pq.write_table(table.slice(0, 300), place / "0.parquet", row_group_size=50)
+        pq.write_table(table.slice(300), place / "1.parquet", row_group_size=50)
+        found = []
+        for look in (
+            lambda: rows.weigh(rows.files(place), ["id"]),
+            lambda: rows.distinct(Twice(), [table.slice(0, 500), table.slice(500)], len(keys), ["id"], "n"),
+        ):
+            try:
+                look()
+            except vesica.InputError as error:
+                found.append(str(error))
+        assert len(found) in (0, 2)
+        assert not found or keys[int(found[1].partition("whose n is ")[2].partition(":")[0])] == "often"
+        return found[0] if found else None
+
+    # Rows without a key are in no part.
+    assert refused(keys) is None and refused([*keys, *["often"] * 300]) is None
+    said = refused(heavy)
+    assert said is not None and " of 1,400 rows have the key of row " in said and "a task opens 0 MiB at most; leave out the rows" in said
+    at, _, path = said.partition("have the key of row ")[2].partition(": one part")[0].partition(" of ")
+    assert heavy[int(at) - 1 + (300 if path.endswith("1.parquet") else 0)] == "often"
+    monkeypatch.undo()
+    # Of what no key can make too large nothing is read.
+    monkeypatch.setattr(rows, "some", None)
+    rows.weigh(rows.files(place), ["id"])
 
 
 def test_rows_stand_as_often_as_the_join_has_them(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +335,7 @@ def test_rows_stand_as_often_as_the_join_has_them(place: Path, monkeypatch: pyte
     found = pa.table(found, schema=pa.schema([(name, pa.uint64()) for name in found]))
     files = rows.files(place / "t.parquet")
     file = files.paths[0], files.groups[0], files.digests[0]
-    rows.take_rows(*file, found, ["n"], True, place / "out.parquet")
+    rows.take_rows(*file, found, ["n"], True, str(place / "out.parquet"))
     expected = [{"n": row, "pair": 100 + row} for row, of in times.items() for _ in range(of)]
     assert pq.read_table(place / "out.parquet").to_pylist() == expected
 
@@ -256,29 +355,57 @@ def test_a_file_that_changes_during_a_run_is_refused(place: Path, port: int, mon
     (stretch,) = rows.stretches(files, 1)
     assert cut(stretch)[0] == (2, 2)
     found = pa.table({name: pa.array([1], pa.uint64()) for name in ("row", "pair", "times")})
-    take = lambda: rows.take_rows(str(path), files.groups[0], files.digests[0], found, None, False, place / "out.parquet")  # noqa: E731
+    (place / "out").mkdir()
+
+    def take() -> None:
+        write = functools.partial(rows.take_rows, str(path), files.groups[0], files.digests[0], found, None, False)
+        output.put(str(place / "out"), "run", 7, write)
+
     take()
-    assert pq.read_table(place / "out.parquet").to_pylist() == [{"id": "b"}]
-    (place / "out.parquet").unlink()
+    out = place / "out" / "part-000007.parquet"
+    assert pq.read_table(out).to_pylist() == [{"id": "b"}]
+    out.unlink()
     # As many rows, in groups of the same number.
     write("b", "c")
     for read in (lambda: cut(stretch), take):
         with pytest.raises(vesica.InputError, match="t.parquet: changed while it was being read"):
             read()
+    # With the size and the footer that were there: what a row group holds in plain bytes is in no statistics of it.
+    def plainly(*keys: str) -> bytes:
+        pq.write_table(pa.table({"id": list(keys)}), place / "new.parquet", use_dictionary=False, write_statistics=False, compression="none")
+        os.replace(place / "new.parquet", path)
+        return path.read_bytes()
+
+    one, other = plainly("a", "b"), plainly("c", "d")
+    assert len(one) == len(other) and one != other
+    plainly("a", "b")
+    again = rows.files(path)
+    (stretch,) = rows.stretches(again, 1)
+    assert cut(stretch)[0] == (2, 2)
+    when = path.stat().st_mtime_ns
+    plainly("c", "d")
+    os.utime(path, ns=(when, when + 1))
+    with pytest.raises(vesica.InputError, match="changed while it was being read, or since the run began .its size and its footer stayed"):
+        cut(stretch)
+    assert rows.files(path).identity != again.identity
+    os.utime(path, ns=(when, when))
+    assert cut(stretch)[0] == (2, 2), "a time that was set back is not seen, as the page says"
     # And between the look and the reading.
     write("a", "b")
     read_row_groups, read_row_group = pq.ParquetFile.read_row_groups, pq.ParquetFile.read_row_group
     monkeypatch.setattr(pq.ParquetFile, "read_row_groups", lambda self, *of, **how: (read_row_groups(self, *of, **how), write("c", "d"))[0])
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", lambda self, *of, **how: (read_row_group(self, *of, **how), write("c", "d"))[0])
-    for read in (lambda: cut(stretch), take):
+    for read in (lambda: cut(rows.stretches(files, 1)[0]), take):
         write("a", "b")
+        files = rows.files(path)
         with pytest.raises(vesica.InputError, match="t.parquet: changed while it was being read"):
             read()
-    assert not (place / "out.parquet").exists()
+        assert rows.files(path).digests != files.digests, "it was changed while it was read"
+    assert not out.exists()
 
 
 def test_a_row_that_is_lost_before_it_is_written_is_missed() -> None:
-    source = SimpleNamespace(beside=lambda run: Path(run), discard=lambda run: None, write=lambda *args: 3)
+    source = SimpleNamespace(discard=lambda run: None, write=lambda *args: 3)
     side = SimpleNamespace(source=source, on=None, all_learn=False, _phase=lambda *args: nullcontext())
     terms, work = SimpleNamespace(order=lambda: list(range(8))), SimpleNamespace(run="none")
     drive.Run._write(side, work, terms, {0: 1, 7: 2})
@@ -293,7 +420,7 @@ def test_no_task_is_shown_which_units_have_a_match() -> None:
         given.append(units)
         return 2 if units else 0
 
-    source = SimpleNamespace(beside=lambda run: Path(run), discard=lambda run: None, write=write)
+    source = SimpleNamespace(discard=lambda run: None, write=write)
     side = SimpleNamespace(source=source, on=None, all_learn=False, _phase=lambda *args: nullcontext())
     terms, work = SimpleNamespace(order=lambda: [5, 7, 0, 1, 3]), SimpleNamespace(run="none")
     drive.Run._write(side, work, terms, {0: 0, 3: 2, 7: 0})
@@ -532,12 +659,80 @@ def test_files_of_runs_that_the_other_side_forgot_do_not_stay(place: Path) -> No
             there.put(f"{run}/{name}", [b""])
     side = object.__new__(drive.Run)
     side.there, side.address, side.on, side.source = there, str(place), Twice(), SimpleNamespace(discard=discarded.append)
-    side.work, side.name, side.kept, side.forgotten = None, None, "kept", []
+    side.work, side.name, side.begun, side.forgotten = None, "kept", drive.Begun({}), []
     for run in ("kept", "met", "new"):
         side._enter(SimpleNamespace(run=run, units=1, lanes=1))
         assert there.has(f"{run}/shape")
     assert side.forgotten == discarded == ["kept", "met"]
     assert [[one.name for one in (place / run).iterdir()] for run in ("kept", "met", "new")] == [["begun"], ["begun"], ["shape"]]
+
+
+#: A driver on the threads of a process of its own, which is killed where its second argument says: `python -c DRIVER CALL.json WHERE`.
+DRIVER = """if True:
+    import json, os, sys
+    from pathlib import Path
+    call = json.loads(Path(sys.argv[1]).read_text())
+    sys.path.insert(0, call["tests"])
+    from test_cluster import Twice, drive
+    enter = drive.Run._enter
+    if sys.argv[2] == "matching":
+        drive.Run._match = lambda self, work: os._exit(9)
+    if sys.argv[2] == "entering":
+        # The ledger has the new run by now, and nothing but this process knows the old one.
+        drive.Run._enter = lambda self, start: os._exit(9 if self.name not in (None, start.run) else 1)
+    print(drive.of_files(Twice(), call["job"], call["data"], call["out"], {}, {"storage": call["storage"], "workers": 2}).run().outcome.matched)
+"""
+
+
+def test_a_driver_that_is_killed_with_a_forgotten_run_leaves_nothing_of_it(place: Path, port: int) -> None:
+    """It knew that run from its ledger, and when it was started again the ledger had the next one: the files of the first stayed for ever."""
+    made = tables(place, 600)
+    both = dict(zip(("alice", "bob"), jobs(port, limits={"max_keys": 1_200}, unit=100)))
+    (place / "key").write_bytes(os.urandom(32))
+    (place / "key").chmod(0o600)
+    both["alice"]["mine"] |= {"resume": str(place / "resume"), "resume_key": str(place / "key"), "patience": "1m"}
+    both["bob"]["mine"]["patience"] = "2s"
+    call = {"job": both["alice"], "tests": str(Path(__file__).parent)}
+    call |= {name: str(place / of) for name, of in (("data", "alice"), ("out", "out"), ("storage", "storage"))}
+    (place / "call.json").write_text(json.dumps(call))
+
+    def driver(where: str) -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-c", DRIVER, place / "call.json", where], stdout=subprocess.PIPE, text=True)
+
+    def met(where: str) -> tuple[int, str, Any]:
+        """Both sides' run: how alice's driver ended, what it said, and what came of bob's."""
+        with driver(where) as side:
+            # He keeps nothing, so each time he has forgotten the run.
+            while True:
+                thread, done = plain(SimpleNamespace(jobs=both, tables=made), "bob")
+                thread.join()
+                if side.poll() is not None or not isinstance(done[0], vesica.NetworkError):
+                    break
+            said, _ = side.communicate(timeout=120)
+        return side.returncode, said, done[0]
+
+    assert met("matching")[0] == 9
+    (first,) = (path.parent for path in (place / "storage").glob("*/index"))
+    (place / f".out.{first.name}").mkdir()
+    assert met("entering")[0] == 9
+    assert (first / "index").exists() and [one.name for one in (place / "storage").iterdir()] == [first.name]
+    code, said, of_bob = met("nowhere")
+    assert code == 0 and not isinstance(of_bob, BaseException), of_bob
+    out = pa.concat_tables(pq.read_table(part) for part in sorted((place / "out").iterdir())).to_pylist()
+    assert out == expected(made, "alice") and int(said) == len({row["id"] for row in out})
+    assert not list((place / "storage").iterdir()) and not list((place / "resume").glob("alice.*")) and not list(place.glob(".out.*"))
+
+
+def test_names_of_runs_that_were_torn_are_no_names(place: Path) -> None:
+    begun = drive.Begun({"resume": str(place / "resume"), "name": "alice"})
+    assert begun.runs() == []
+    begun.add("0" * 64), begun.add("1" * 64), begun.add("0" * 64)
+    with open(place / "resume" / "alice.runs", "a") as file:
+        file.write("\n" + "2" * 63)
+    begun.add("3" * 64)
+    assert begun.runs() == ["0" * 64, "1" * 64, "3" * 64]
+    begun.clear()
+    assert begun.runs() == [] and drive.Begun({}).runs() == []
 
 
 def test_a_found_unit_that_is_not_whole_is_done_again(place: Path) -> None:
@@ -557,7 +752,8 @@ def test_an_index_of_another_version_is_refused(place: Path) -> None:
     met: list[Any] = []
     meeting = SimpleNamespace(run=lambda: "a-run", meet=lambda *said: met.append(said))
     side = object.__new__(drive.Run)
-    side.meeting, side.there, side.address, side.name = meeting, there, str(place), None
+    side.meeting, side.there, side.address, side.name, side.ready = meeting, there, str(place), None, False
+    side.begun, side.on, side.source = drive.Begun({}), None, SimpleNamespace(ready=lambda runs: None)
     why = f"{place}/a-run: was left by a run of another version of Vesica, .*remove this.*mine.resume"
     with pytest.raises(vesica.ConfigError, match=why):
         side._meet()
@@ -663,10 +859,11 @@ def test_rows_that_are_not_in_their_place_are_nobody_elses_and_do_not_stay(place
     pq.write_table(pa.table({"id": ["a"], "n": [1]}), place / "t.parquet")
     spec, _ = jobs(port)
     source = drive.OfFiles(rows.files(place / "t.parquet"), spec, place / "out")
+    work = rows.Work(Kit("none"), str(place), "a-run")
 
     def write() -> Path:
-        beside = source.beside("a-run")
-        source.write(None, None, [], beside, False)
+        source.write(None, work, [], False)
+        beside = source.output.beside("a-run")
         assert beside.stat().st_mode & 0o777 == 0o700 and list(beside.iterdir())
         return beside
 
@@ -679,14 +876,16 @@ def test_rows_that_are_not_in_their_place_are_nobody_elses_and_do_not_stay(place
     side = SimpleNamespace(_meet=lambda: None, _rest=fails, meeting=meeting, name="a-run", source=source, on=Twice(), watch=watch)
     with pytest.raises(vesica.PeerError):
         drive.Run._run(side)
-    assert not source.beside("a-run").exists() and not source.output.exists()
+    assert not source.output.beside("a-run").exists() and not (place / "out").exists()
 
     beside, usual = write(), place / "usual"
     usual.mkdir()
     # As a task leaves it that was killed.
     (beside / ".part-000000.parquet.00").write_bytes(b"half a row")
-    source.commit(beside)
-    assert source.output.stat().st_mode == usual.stat().st_mode and [one.name for one in source.output.iterdir()] == ["part-000000.parquet"]
+    source.commit("a-run")
+    out = place / "out"
+    assert out.stat().st_mode == usual.stat().st_mode and [one.name for one in out.iterdir()] == ["part-000000.parquet"]
+    assert source.written() == {"path": str(out), "rows": 0, "bytes": (out / "part-000000.parquet").stat().st_size} and not beside.exists()
 
 
 def test_the_first_of_a_name_stands_in_a_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -700,25 +899,6 @@ def test_the_first_of_a_name_stands_in_a_folder(place: Path, monkeypatch: pytest
     monkeypatch.setattr(storage.os, "link", link)
     with pytest.raises(vesica.ConfigError, match="cannot put a file in place exclusively .not permitted.; name a folder on NFS"):
         storage.Folder(place / "another").probe()
-
-
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a bucket."""
-    pytest.importorskip("obstore")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)
-    server.start()
-    try:
-        address = "http://127.0.0.1:%d" % server.get_host_and_port()[1]
-        told = {"ENDPOINT": address, "ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": "s", "REGION": "us-east-1", "ALLOW_HTTP": "true"}
-        for name, value in told.items():
-            monkeypatch.setenv(f"AWS_{name}", value)
-        urllib.request.urlopen(urllib.request.Request(f"{address}/bucket", method="PUT")).read()
-        storage.opened.cache_clear()
-        yield "s3://bucket/vesica"
-    finally:
-        storage.opened.cache_clear()
-        server.stop()
 
 
 def test_the_first_of_a_name_stands_in_a_bucket(bucket: str) -> None:
@@ -740,6 +920,28 @@ def test_the_first_of_a_name_stands_in_a_bucket(bucket: str) -> None:
         storage.Objects("s3://nothing/vesica").probe()
 
 
+def test_an_object_that_was_put_again_is_known_by_its_time(bucket: str) -> None:
+    host = os.environ["AWS_ENDPOINT"].partition("://")[2]
+    name, there = f"{bucket}/t.parquet?endpoint_override={host}&scheme=http&region=us-east-1", storage.opened(bucket)
+
+    def put(*keys: str) -> None:
+        with io.BytesIO() as file:
+            pq.write_table(pa.table({"id": list(keys)}), file, use_dictionary=False, write_statistics=False, compression="none")
+            there.upload("t.parquet", file)
+
+    put("a", "b")
+    first, again = rows.files(name), rows.files(name)
+    assert first.identity == again.identity and first.groups == [[2]]
+    with rows._opened(name, first.digests[0]) as file:
+        assert file.read()["id"].to_pylist() == ["a", "b"]
+    time.sleep(1.1)  # the store knows whole seconds
+    put("c", "d")
+    other = rows.files(name)
+    assert other.digests[0][: rows.HASH] == first.digests[0][: rows.HASH] and other.identity != first.identity
+    with pytest.raises(vesica.InputError, match="its size and its footer stayed"), rows._opened(name, first.digests[0]):
+        pass
+
+
 def test_a_run_keeps_its_state_in_a_bucket(bucket: str, place: Path, port: int) -> None:
     made = tables(place, 1_500)
     both = dict(zip(("alice", "bob"), jobs(port, limits={"max_keys": 3_000}, unit=100)))
@@ -751,6 +953,81 @@ def test_a_run_keeps_its_state_in_a_bucket(bucket: str, place: Path, port: int) 
     out = pa.concat_tables(pq.read_table(part) for part in sorted((place / "out").iterdir())).to_pylist()
     assert out == expected(made, "alice") and report.outcome.matched
     assert not storage.opened(bucket).names("")
+
+
+@pytest.mark.parametrize("name", ["alice", "bob"])
+def test_rows_are_written_below_an_address(name: str, bucket: str, place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part whole, by whoever of two starts, and what says that all are there at the end."""
+    made, out = tables(place, 1_500), "s3://bucket/matched/2026"
+    both = dict(zip(("alice", "bob"), jobs(port, learns=["alice", "bob"], limits={"max_keys": 3_000}, unit=100)))
+    other = "bob" if name == "alice" else "alice"
+    there = storage.opened(out)
+    seen: list[tuple[str, set[str]]] = []
+    upload, run = storage.Objects.upload, {}
+    monkeypatch.setattr(storage.Objects, "upload", lambda self, of, file: (upload(self, of, file), seen.append((of, set(there.below()))))[0])
+    thread, done = plain(SimpleNamespace(jobs=both, tables=made), other)
+    one = drive.of_files(Twice(), both[name], str(place / name), out + "/", {}, {"storage": place / "storage", "workers": 2})
+    commit = one.source.commit
+    monkeypatch.setattr(one.source, "commit", lambda of: (run.update(name=of), commit(of))[1])
+    report = one.run()
+    thread.join()
+    assert not isinstance(done[0], BaseException), done[0]
+    parts = {of for of, _ in seen}
+    assert len(seen) == 2 * len(parts) and all("_SUCCESS" not in below for _, below in seen)
+    assert parts <= {f"part-{n:06}-{run['name'][:16]}.parquet" for n in range(3)}
+    assert sorted(there.below()) == sorted([*parts, "_SUCCESS"])
+    told = json.loads(there.get("_SUCCESS"))
+    read = [pa.concat_tables(output.tables(out, of["name"])) for of in told["parts"]]
+    assert [table.num_rows for table in read] == [of["rows"] for of in told["parts"]] and {of["name"] for of in told["parts"]} == parts
+    rows_of = pa.concat_tables(read).to_pylist()
+    pairs = {row.pop("pair") for row in rows_of}
+    assert {row["n"] for row in rows_of} == {row["n"] for row in expected(made, name)} and len(pairs) == report.outcome.matched
+    assert report.outcome.output.rows == len(rows_of) and report.outcome.output.bytes == sum(of["bytes"] for of in told["parts"])
+    assert not list((place / "storage").iterdir())
+    # What is in its place stays there, and nobody writes among it.
+    one.source.discard(run["name"])
+    assert set(there.below()) == {*parts, "_SUCCESS"}
+    again = drive.Placed(out, True)
+    with pytest.raises(vesica.ConfigError, match="matched/2026/_SUCCESS: is there already; name another prefix"):
+        again.ready([run["name"]])
+
+
+def test_parts_of_a_run_that_has_not_ended_are_this_runs_to_write(bucket: str, tmp_path: Path, port: int) -> None:
+    place, path, none = "s3://bucket/out", tmp_path, pa.table({"id": pa.array([], pa.int64())})
+    there = storage.opened(place)
+    source, runs = drive.Placed(place, True), ["a" * 64, "b" * 64]
+    assert list(there.below()) == [], "what was tried was removed"
+    for run in runs:
+        output.put(source.output.begin(run), run, 3, functools.partial(pq.write_table, none))
+    assert sorted(there.below()) == [f"part-000003-{run[:16]}.parquet" for run in runs]
+    source.ready(runs)
+    with pytest.raises(vesica.ConfigError, match=f"out/part-000003-{'b' * 16}.parquet: is there already"):
+        drive.Placed(place, True).ready(runs[:1])
+    with pytest.raises(vesica.ConfigError, match="came to be there while the run lasted"):
+        source.commit(runs[0])
+    source.discard(runs[1])
+    source.commit(runs[0])
+    assert sorted(there.below()) == ["_SUCCESS", f"part-000003-{'a' * 16}.parquet"] and source.written()["rows"] == 0
+    # A task that fails puts nothing.
+    def fails(file: Any) -> None:
+        file.write(b"half a part")
+        raise vesica.InputError("t.parquet: changed while it was being read")
+
+    with pytest.raises(vesica.InputError):
+        output.put(place, runs[0], 4, fails)
+    assert len(list(there.below())) == 2
+    # A part that is sent in several pieces.
+    large = os.urandom(17 << 20)
+    output.put(place, runs[0], 5, lambda file: file.write(large))
+    assert there.get(f"part-000005-{'a' * 16}.parquet") == large
+    pq.write_table(pa.table({"id": ["a"]}), path / "t.parquet")
+    for out, at in (("s3://bucket/new", "s3://bucket/new/storage"), (str(path / "new"), path / "new" / "storage")):
+        with pytest.raises(vesica.ConfigError, match="storage: .*new/storage: is below the output, .*new; name another place"):
+            drive.of_files(Twice(), jobs(port)[0], str(path), out, {}, {"storage": at, "workers": 2})
+    with pytest.raises(vesica.ConfigError, match="output: has a user or a password in its address"):
+        drive.Placed("s3://me:secret@bucket/out", True)
+    with pytest.raises(vesica.ConfigError, match="name a bucket in which this machine and every worker can put and delete"):
+        drive.Placed("s3://nothing/out", True)
 
 
 def first_stands(there: storage.Storage) -> None:
@@ -783,7 +1060,7 @@ def test_no_worker_imports_pandas(place: Path) -> None:
         pq.write_table(pa.Table.from_arrays([numbers], ["n"]), "t.parquet", row_group_size=4)
         found = rows.imported(pa.Table.from_arrays([numbers] * 3, ["row", "pair", "times"]))
         rows.take_rows("t.parquet", [4, 4, 1], rows.files("t.parquet").digests[0], found, None, True, Path("out.parquet"))
-        cut = rows.CutIds("n", 2)(found.rename_columns(["n", "pair", "times"]))[1]
+        cut = rows.CutIds("n", ["pair", "k"], 2, 1)(found.rename_columns(["n", "pair", "k"]).set_column(2, "k", found["times"].cast(pa.string())))[1]
         rows.Repeats()(0, rows.pieces(rows.of_pieces(cut)))
         rows.numbers_of(found.take(rows.of_numbers(numpy.array([2, 1])))["row"])
         assert not {"pandas", "pyarrow.dataset"} & set(sys.modules), sorted(sys.modules)"""

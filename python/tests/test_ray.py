@@ -245,6 +245,22 @@ def test_a_cluster_meets_a_plain_run(place: Path, port: int, on_a_cluster: str) 
     assert len({(pair, row["id"]) for pair, row in zip(pairs, here)}) == len(set(pairs))
 
 
+def test_rows_are_written_to_a_bucket_and_read_from_there(place: Path, port: int, bucket: str) -> None:
+    from vesica._cluster import output, storage
+
+    sides, address = Sides(place, port, 2_000), f"{bucket}/out"
+    sides.jobs["alice"]["mine"]["patience"] = sides.jobs["bob"]["mine"]["patience"] = "3m"
+    thread, done = plain(sides, "bob")
+    sides.start("alice", output=address)
+    alice = sides.end("alice")
+    thread.join()
+    assert not isinstance(done[0], BaseException), done[0]
+    names = sorted(storage.opened(address).below())
+    assert names[0] == "_SUCCESS"
+    rows = pa.concat_tables(table for name in names[1:] for table in output.tables(address, name)).to_pylist()
+    assert rows == sides.expected("alice") and alice["rows"] == len(rows)
+
+
 long = pytest.mark.skipif("VESICA_LONG" not in os.environ, reason="takes minutes: set VESICA_LONG")
 
 

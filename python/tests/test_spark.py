@@ -132,6 +132,25 @@ def test_a_frame_is_matched_by_its_ids(tmp_path: Path, port: int) -> None:
 
 
 @java
+@pytest.mark.parametrize("ids", [{}, {"ids": "n"}])
+def test_rows_are_written_to_a_bucket_and_read_from_there(tmp_path: Path, port: int, bucket: str, ids: dict[str, str]) -> None:
+    """Spark itself has no client of the store."""
+    from vesica._cluster import output, storage
+
+    both, made = sides(tmp_path, port, 1_000)
+    thread, done = plain(SimpleNamespace(jobs=both, tables=made), "alice")
+    bob = ended(tmp_path, started(tmp_path, both["bob"], output=f"{bucket}/out", **ids))
+    thread.join()
+    assert not isinstance(done[0], BaseException), done[0]
+    names = sorted(storage.opened(f"{bucket}/out").below())
+    assert names[0] == "_SUCCESS" and len(names) > 1
+    rows = pa.concat_tables(table for name in names[1:] for table in output.tables(f"{bucket}/out", name)).to_pylist()
+    assert {row["n"] for row in rows} == {row["n"] for row in expected(made)}
+    assert bob["rows"] == len(rows) and len({row["pair"] for row in rows}) == bob["matched"]
+    assert bob["sum"] == sum(row["n"] for row in rows)
+
+
+@java
 def test_what_a_worker_refuses_is_told_once_and_as_itself(tmp_path: Path, port: int) -> None:
     """Spark starts a task that raises three times more, and wraps what it raised."""
     both, made = sides(tmp_path, port, 1_000)

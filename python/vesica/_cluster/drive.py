@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
+import re
 import secrets
-import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from .._errors import ConfigError, InputError, InternalError, NetworkError, Peer
 from .._jobs import Document, document
 from .._progress import Progress, watcher
 from .._report import Report
-from . import lanes, rows
+from . import lanes, output, rows
 from .engine import Engine
 from .storage import Address
 from .storage import address as _address
@@ -41,7 +42,7 @@ def of_files(
     on: Engine,
     job: Document | None,
     data: rows.Paths | None,
-    output: str | os.PathLike[str] | None,
+    given: str | os.PathLike[str] | None,
     fields: dict[str, Any],
     run: dict[str, Any],
 ) -> Run:
@@ -52,7 +53,7 @@ def of_files(
     if data is None and "path" not in spec["mine"]["input"]:
         raise ConfigError("mine.input: a cluster reads files and starts no program: name them in mine.input.path or in data=")
     files = rows.files(spec["mine"]["input"]["path"] if data is None else data)
-    place = output if output is not None else None if keep else spec["mine"].get("output", {}).get("path")
+    place = given if given is not None else None if keep else spec["mine"].get("output", {}).get("path")
     return Run(spec, OfFiles(files, spec, place), on, **run)
 
 
@@ -68,52 +69,40 @@ def of_table(job: Document | None, keys: str | Sequence[str], fields: dict[str, 
 
 
 class Placed:
-    """Rows that are written to a folder beside their place, and put there at the end."""
+    """Rows that are written, part by part, and stand in their place at the end."""
 
-    def __init__(self, output: str | os.PathLike[str] | None, learns: bool) -> None:
-        self.output = Path(output or "").absolute()
-        if not learns:
-            return
-        if output is None:
+    def __init__(self, given: str | os.PathLike[str] | None, learns: bool) -> None:
+        if learns and given is None:
             raise ConfigError("mine.output.path: is missing: name a folder for the rows that match, or give output=")
-        if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
-            # Another program's rows are never replaced, and nothing in a folder says that they are this run's.
-            killed = (
-                "If it has the rows of a run that was killed at its end and is to go on by mine.resume, move them away: the run writes "
-                "them again"
-            )
-            raise ConfigError(f"output: {self.output}: is there already and not an empty folder; name another one, or empty it. {killed}")
+        self.output = output.output(given) if learns and given is not None else None
 
-    def commit(self, folder: Path) -> None:
-        """Puts what was written in its place."""
-        # A task that was killed leaves what it had begun.
-        for begun in folder.glob(".*"):
-            begun.unlink()
-        to_disk(folder)
-        self.output.mkdir(parents=True, exist_ok=True)
-        folder.chmod(self.output.stat().st_mode & 0o777)
-        os.replace(folder, self.output)
-        to_disk(self.output.parent)
+    def ready(self, runs: Collection[str]) -> None:
+        """Refuses, before anybody is contacted, what would end the run late. These runs of the job were begun and have not ended."""
+        if self.output is not None:
+            self.output.vacant(runs)
+
+    def commit(self, run: str) -> None:
+        """Has what was written in its place."""
+        if self.output is not None:
+            self.output.commit(run)
 
     def discard(self, run: str) -> None:
-        """Removes what was written and not put in its place."""
-        shutil.rmtree(self.beside(run), ignore_errors=True)
+        """Removes what was written and is not in its place."""
+        if self.output is not None:
+            self.output.discard(run)
 
-    def written(self) -> dict[str, Any]:
+    def written(self) -> dict[str, Any] | None:
         """What the report says of the output."""
-        parts = list(self.output.glob("*.parquet"))
-        rows = sum(pq.read_metadata(part).num_rows for part in parts)
-        return {"path": str(self.output), "rows": rows, "bytes": sum(part.stat().st_size for part in parts)}
-
-    def beside(self, run: str) -> Path:
-        """Where rows are written before they are put in place."""
-        return self.output.with_name(f".{self.output.name}.{run}")
+        if self.output is None:
+            return None
+        parts = self.output.parts()
+        return {"path": self.output.address, "rows": sum(rows for _, rows, _ in parts), "bytes": sum(size for _, _, size in parts)}
 
 
 class OfFiles(Placed):
     """Rows of Parquet files, written back by file."""
 
-    def __init__(self, files: rows.Files, spec: dict[str, Any], output: str | os.PathLike[str] | None) -> None:
+    def __init__(self, files: rows.Files, spec: dict[str, Any], given: str | os.PathLike[str] | None) -> None:
         self.files, self.spec = files, spec
         said = spec["mine"].get("output") or {}
         for field, right in (("format", "parquet"), ("null", None)):
@@ -125,13 +114,13 @@ class OfFiles(Placed):
             )
         self.columns: list[str] | None = said.get("columns")
         learns = spec["mine"]["name"] in spec["shared"]["learns"]
-        if learns and output is not None:
+        if learns and given is not None:
             missing = [name for name in self.columns or [] if name not in files.schema.names]
             if missing:
                 raise InputError(f"{files.paths[0]}: there is no column {missing[0]!r} (mine.output.columns)")
             if "pair" in (self.columns or files.schema.names) and len(spec["shared"]["learns"]) > 1:
                 raise InputError(f"{files.paths[0]}: has a column 'pair', which the output needs for its own; rename it")
-        super().__init__(output, learns)
+        super().__init__(given, learns)
 
     @property
     def identity(self) -> bytes:
@@ -148,31 +137,60 @@ class OfFiles(Placed):
         cut = rows.CutFiles(work, list(dict.fromkeys(self.spec["mine"]["input"]["keys"])), parts)
         return on.exchange(rows.stretches(self.files, on.width), cut, rows.Pack(work, folder, parts), parts)
 
-    def write(self, on: Engine, work: rows.Work, units: list[int], folder: Path, with_pair: bool) -> int:
-        """Writes what these units found beside its place; says how many found rows came."""
-        # Rows are in clear here, and in their place only when the run has ended well: until then they are this user's alone.
-        folder.mkdir(mode=0o700, parents=True)
-        found = 0
+    def ready(self, runs: Collection[str]) -> None:
+        super().ready(runs)
+        if not runs:
+            # A run that is taken up again has come through its shuffle, or will be told there.
+            rows.weigh(self.files, self.spec["mine"]["input"]["keys"])
+
+    def write(self, on: Engine, work: rows.Work, units: list[int], with_pair: bool) -> int:
+        """Writes what these units found; says how many found rows came."""
+        place, found, empty = self.output.begin(work.run), 0, True
         if units:
             files, parts = self.files, min(len(self.files.paths), max(on.width, PARTS))
-            take = rows.Take(work, files.paths, files.groups, files.digests, str(folder), self.columns, with_pair, parts)
+            take = rows.Take(work, files.paths, files.groups, files.digests, place, self.columns, with_pair, parts)
             groups = [units[at : at + rows.UNITS] for at in range(0, len(units), rows.UNITS)]
             _, taken = on.exchange(groups, rows.CutFound(work, parts), take, parts)
-            found = sum(taken)
-        if not any(folder.glob("*.parquet")):
+            found, empty = sum(taken), not any(taken)
+        if empty:
             names = self.columns or self.files.schema.names
-            empty = self.files.schema.empty_table().select(names)
+            none = self.files.schema.empty_table().select(names)
             if with_pair:
-                empty = empty.append_column("pair", pa.array([], pa.uint64()))
-            write_empty(empty, folder)
+                none = none.append_column("pair", pa.array([], pa.uint64()))
+            output.put(place, work.run, 0, functools.partial(pq.write_table, none))
         return found
 
 
-def write_empty(table: pa.Table, folder: Path) -> None:
-    """Writes the file of a folder that no row was found for."""
-    out = folder / "part-000000.parquet"
-    pq.write_table(table, out)
-    to_disk(out)
+class Begun:
+    """The names of the runs of a job that have something in the storage, in a file beside what `mine.resume` keeps. A driver that is killed when the
+    other side has forgotten its run knows that run no more: the ledger has the next one by then. Without `mine.resume` nothing is kept: who may still
+    be at work on those runs, nobody would know."""
+
+    def __init__(self, mine: dict[str, Any]) -> None:
+        self._path = Path(mine["resume"]) / f"{mine['name']}.runs" if mine.get("resume") else None
+
+    def runs(self) -> list[str]:
+        """Those names. The ledger is locked for this driver."""
+        if self._path is None or not self._path.exists():
+            return []
+        # The last one may be torn.
+        return list(dict.fromkeys(re.findall(r"^[0-9a-f]{64}$", self._path.read_text(errors="replace"), re.MULTILINE)))
+
+    def add(self, run: str) -> None:
+        """One more, which nothing was put into the storage for."""
+        if self._path is None:
+            return
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(self._path, "a") as file:
+            file.write(f"\n{run}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        to_disk(self._path.parent)
+
+    def clear(self) -> None:
+        """They are gone."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
 
 
 class Run:
@@ -195,10 +213,13 @@ class Run:
             raise ConfigError(f"workers: is {workers}; name at least one")
         self.source, self.spec, self.on = source, spec, on
         self.address = _address(storage)
+        if source.output is not None and f"{self.address}/".startswith(f"{source.output.address}/"):
+            raise ConfigError(f"storage: {self.address}: is below the output, {source.output.address}; name another place for one of them")
         self.there = _opened(self.address)
         self.workers, self.doors, self.advertise = workers, doors, list(advertise or [])
         self.accept = accept
-        self.tell = watcher(progress) or (lambda event: None)
+        told = watcher(progress)
+        self.tell = told if told is not None else lambda event: None
         self.began = time.monotonic()
         self.learns = spec["mine"]["name"] in spec["shared"]["learns"]
         self.all_learn = len(spec["shared"]["learns"]) == len(spec["shared"]["parties"])
@@ -213,11 +234,13 @@ class Run:
         if self.learns:
             mine["output"] = {"path": "rows.parquet"}
         self.meeting = _core.Meeting(json.dumps(spec), True, source.identity, watcher(progress))
-        #: The run that the sides met for, in the storage.
+        #: Whether all that can be refused before the other side is met was looked at.
+        self.ready = False
+        #: The run that the sides met for, in the storage, or the one that was kept when this driver was started.
         self.name: str | None = None
         self.work: rows.Work | None = None
-        #: The run that was kept when this driver was started, and runs that the other side has forgotten.
-        self.kept: str | None = None
+        #: The runs of this job of which something may stand in the storage, and those of them that the other side has forgotten.
+        self.begun = Begun(mine)
         self.forgotten: list[str] = []
         self.costs: list[dict[str, Any]] = []
         self.lane_costs: list[str] = []
@@ -248,7 +271,11 @@ class Run:
                 self.meeting.abort(error.fault if isinstance(error, VesicaError) else "interrupted")
             if self.name is not None:
                 # A run that is taken up again writes its rows anew.
-                self.source.discard(self.name)
+                try:
+                    self.source.discard(self.name)
+                except Exception as other:
+                    # What went wrong before it is what is told.
+                    self.tell({"event": "note", "text": f"what was written of the output could not be removed: {other}"})
             # Of a run that was refused while it lasted, the rest is what followed from that.
             self.watch.told()
             raise
@@ -264,12 +291,19 @@ class Run:
 
     def _meet(self) -> _core.Start:
         """Meets the other side. If that is gone and is not needed any more, the run goes on without it."""
-        if self.name is None and (kept := self.meeting.run()) is not None:
-            # What cannot be read here is refused before anybody is contacted.
-            if self.there.has(f"{kept}/index"):
-                rows.Units.from_json(self.there.get(f"{kept}/index"), f"{self.address}/{kept}")
-            lanes.mend(self.there, kept)
-            self.kept = kept
+        if not self.ready:
+            # What cannot be read or written here is refused before anybody is contacted.
+            kept, begun = self.meeting.run(), self.begun.runs()
+            self.source.ready({*begun, *([kept] if kept is not None else [])})
+            if kept is not None:
+                if self.there.has(f"{kept}/index"):
+                    rows.Units.from_json(self.there.get(f"{kept}/index"), f"{self.address}/{kept}")
+                lanes.mend(self.there, kept)
+            self.name = kept
+            for run in begun:
+                if run != kept:
+                    self._let_go(run)
+            self.ready = True
         try:
             return self.meeting.meet(self._finished(), self._begun())
         except (NetworkError, PeerError):
@@ -309,39 +343,42 @@ class Run:
             self.there.remove(work.name("found"))
             raise
         matched = {unit: of_unit for unit, _, _, of_unit, _ in found}
-        beside = self.source.beside(work.run)
         if self.all_learn:
             self._write(work, terms, matched)
         self.meeting.finish()
         if self.all_learn:
-            self.source.commit(beside)
+            self.source.commit(work.run)
         report = json.loads(self.meeting.close(self.lane_costs, lanes.begun(self.there, work.run) or 0))
         if self.learns and not self.all_learn:
             # The other side is gone by now, and does not see from the clock how much there is.
             self._write(work, terms, matched)
-            self.source.commit(beside)
+            self.source.commit(work.run)
         if self.learns:
             report["outcome"]["output"] = self.source.written()
         report["cost"] += self.costs
         self.meeting.forget()
         for run in [*self.forgotten, work.run]:
             lanes.forget(self.there, run)
+        self.begun.clear()
         return Report.from_json(json.dumps(report))
 
     def _enter(self, start: _core.Start) -> rows.Work:
         """What tasks are told of the run, which begins unless it is this one already."""
         if self.work is None or self.name != start.run:
-            old = self.name or self.kept
-            if old is not None and old != start.run:
-                # The other side has forgotten that run. Rows of it are in clear where they were about to be put in place.
-                self.source.discard(old)
-                # What was begun in it stays counted, and closed to its lanes, until this side is done.
-                self.there.remove(old, but="begun")
-                self.forgotten.append(old)
+            if self.name is not None and self.name != start.run:
+                self._let_go(self.name)
+            self.begun.add(start.run)
             self.there.put(f"{start.run}/shape", [json.dumps([start.units, start.lanes]).encode()])
             self.name = start.run
             self.work = rows.Work(self.on.hold(start), self.address, start.run)
         return self.work
+
+    def _let_go(self, run: str) -> None:
+        """The other side has forgotten this run, or this side has. Rows of it are in clear where they were about to be put in place."""
+        self.source.discard(run)
+        # What was begun in it stays counted, and closed to its lanes, until this side is done.
+        self.there.remove(run, but="begun")
+        self.forgotten.append(run)
 
     def _units(self, work: rows.Work, units: int) -> rows.Units:
         """The packed units, which are made unless they are there."""
@@ -391,12 +428,11 @@ class Run:
         too, so that nobody who sees them sees which these are. They are given in an order that nobody knows: the other side may wait for all of
         them, and how long several workers take would say a little of where the unit with the most rows stands. A run has one such order: from
         several groups of units that are joined together, and how many rows each has, the rows of single units would follow."""
-        beside = self.source.beside(work.run)
         self.source.discard(work.run)
         with self._phase("write", "rows", None):
             expected = sum(units.values())
             order = [unit for unit in terms.order() if unit in units] if expected else []
-            came = self.source.write(self.on, work, order, beside, self.all_learn)
+            came = self.source.write(self.on, work, order, self.all_learn)
         if came != expected:
             why = "a piece was lost between the units and the files; the run can be ended again from what it kept"
             raise InternalError(f"{expected} rows were found, and {came} of them came to be written: {why}")

@@ -12,20 +12,20 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Union
 
 import numpy
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
 from .. import _core
 from .._errors import ConfigError, InputError, InternalError
-from . import engine, storage
+from . import engine, output, storage
 
 #: The bits of a row's number that say which row of its file it is. A file may have 10^12 rows, and there may be 16 million files.
 ROW_BITS = 40
@@ -42,6 +42,12 @@ RECORD = 28
 #: Bytes of an id where ids are compared.
 ID = 8
 
+#: Bytes before a piece of a table that say of which rows it was cut.
+MARK = 8
+
+#: Of tables that may have a key of more rows than a part may hold, so many places are looked at before the other side is met, and so many rows at each.
+LOOKS, AT_EACH = 256, 4096
+
 #: Rows that are cut by one task, about: so many, or if there are very many, so that each worker has some tasks. A task takes 100 bytes for each.
 TOGETHER, MOST = 1 << 20, 1 << 23
 
@@ -54,8 +60,14 @@ UNITS = 64
 #: Bytes behind what a unit found.
 END = 16
 
+#: Bytes of a hash of a file's size and footer.
+HASH = 32
+
 #: The form of packed units and of their index. It was 3 when a unit was a row group of a Parquet file.
 FORM = 4
+
+#: What helps against a key of very many rows.
+LEAVE_OUT = "leave out the rows of keys that say nothing, such as a placeholder for an address"
 
 Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
@@ -68,12 +80,13 @@ class Files:
     #: The rows of each row group of each file.
     groups: list[list[int]]
     schema: pa.Schema
-    #: A hash of each file's size and footer, by which a task knows that it reads the file of which the driver has read the footer.
+    #: Of each file a hash of its size and footer, and behind it when it was last written to: by these a task knows that it reads the file of which
+    #: the driver has read the footer.
     digests: list[bytes]
 
     @property
     def identity(self) -> bytes:
-        """A hash of the files' names, sizes and footers: what is compared before a run is taken up again."""
+        """A hash of the files' names, sizes, footers and times: what is compared before a run is taken up again."""
         hashed = hashlib.blake2b(digest_size=32)
         for path, digest in zip(self.paths, self.digests):
             hashed.update(len(path.encode()).to_bytes(8, "little") + path.encode() + digest)
@@ -134,8 +147,13 @@ def _opened(name: str, digest: bytes) -> Iterator[pq.ParquetFile]:
     """A file, of which the driver found this digest: it is looked at before anything is read, and behind that again."""
 
     def look() -> None:
-        if _footer(name)[1] != digest:
-            raise InputError(f"{name}: changed while it was being read; run again when nothing writes to it")
+        now = _footer(name)[1]
+        if now == digest:
+            return
+        if now[:HASH] == digest[:HASH]:
+            why = "its size and its footer stayed, and the time of its last change moved: where machines have copies of it, give these one time (cp -p)"
+            raise InputError(f"{name}: changed while it was being read, or since the run began ({why}); run again when nothing writes to it")
+        raise InputError(f"{name}: changed while it was being read; run again when nothing writes to it")
 
     look()
     system, inside = _system(name)
@@ -150,19 +168,21 @@ def _opened(name: str, digest: bytes) -> Iterator[pq.ParquetFile]:
 
 
 def _footer(name: str) -> tuple[pq.FileMetaData, bytes]:
-    """The footer of a file, and a hash of the file's size and footer."""
+    """The footer of a file, and a hash of the file's size and footer with the time of its last change behind it."""
     system, inside = _system(name)
     try:
+        # Rows of a fixed width may be written anew with the footer that was there. Object stores know seconds only.
+        changed = system.get_file_info(inside).mtime_ns or 0
         with system.open_input_file(inside) as file:
             size = file.size()
             footer = pq.read_metadata(file)
             # The last eight bytes are the footer's length and the format's mark; a footer names places, sizes and statistics.
             tail = min(size, footer.serialized_size + 8)
             file.seek(size - tail)
-            digest = hashlib.blake2b(size.to_bytes(8, "little") + file.read(tail), digest_size=32).digest()
+            digest = hashlib.blake2b(size.to_bytes(8, "little") + file.read(tail), digest_size=HASH).digest()
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{name}: is no Parquet file that can be read: {error}") from None
-    return footer, digest
+    return footer, digest + changed.to_bytes(8, "little", signed=True)
 
 
 @dataclass(frozen=True)
@@ -248,8 +268,8 @@ def held(part: int, size: int) -> None:
     """Refuses a part of so many bytes that a task would need more memory than it has, and an engine start it again and again."""
     if size > HEAVIEST:
         raise InputError(
-            f"part {part} of the shuffle has more than {HEAVIEST >> 20} MiB, some {HEAVIEST // RECORD:,} rows: a key stands in very many; leave "
-            "out the rows of keys that say nothing, such as a placeholder for an address"
+            f"part {part} of the shuffle has {size >> 20:,} MiB, some {size // RECORD:,} rows, and a task opens {HEAVIEST >> 20:,} MiB at most: a key "
+            f"stands in very many rows; {LEAVE_OUT}"
         )
 
 
@@ -297,18 +317,32 @@ class CutFiles:
 
 @dataclass(frozen=True)
 class CutTable:
-    """The same of a table whose rows are called by the integers in a column. Tells the sum of these by `mixed`, too."""
+    """The same of a table whose rows are called by the integers in a column. Tells the sums of `rows_of`, too. Before each piece stands the second
+    one: a table that is made again after a worker was lost may have other rows, and then some parts have pieces of these and some of the first."""
 
     work: Work
     keys: list[str]
     id: str
     parts: int
 
-    def __call__(self, table: pa.Table) -> tuple[tuple[int, int, int], list[pa.Buffer]]:
+    def __call__(self, table: pa.Table) -> tuple[tuple[int, int, int, int], list[pa.Buffer]]:
         # An id below zero passes as the number that has its bits.
         numbers = pa.Table.from_arrays([table[self.id].cast(pa.int64(), safe=False).cast(pa.uint64(), safe=False)], ["id"])
         cut, rows, given = self.work.start().cut(table.select(list(dict.fromkeys(self.keys))), 0, self.parts, numbers)
-        return (rows, given, mixed(numbers_of(numbers["id"]))), pieces(imported(cut))
+        ids, whole = rows_of(numbers_of(numbers["id"]), table, self.keys)
+        mark = added(whole).to_bytes(MARK, "little")
+        return (rows, given, added(ids), added(whole)), [pa.py_buffer(b"".join([mark, piece])) for piece in pieces(imported(cut))]
+
+
+def cut_and_packed(on: engine.Engine, blocks: Any, cut: CutTable, folder: str, seen: tuple[int, int]) -> tuple[list[Any], list[list[Place]]]:
+    """Cuts and packs the rows of a table of which `distinct` saw these sums: what was told of its blocks, and where the units of each part stand."""
+    told, packed = on.exchange(blocks, cut, PackTable(cut.work, folder, cut.parts), cut.parts)
+    same(told, seen, cut.id)
+    if any(marks != seen[1] for marks, _ in packed):
+        raise InputError(
+            f"column {cut.id!r}: some rows were made again while the table was being read, and had other numbers or other keys then; {WRITE_IT}"
+        )
+    return told, [places for _, places in packed]
 
 
 #: A packed unit: its number, its file, where its keys begin there and how long they are, the same of its rows, distinct keys, rows with a key.
@@ -341,6 +375,16 @@ class Pack:
         # Once the index is there nothing makes this file again, and the rows in it are read first when the other side is gone.
         self.work.there().put(self.work.name(self.folder, name), [*blobs, *rows])
         return places
+
+
+@dataclass(frozen=True)
+class PackTable(Pack):
+    """The same of pieces that `CutTable` made. Tells the sum of what stands before these, too."""
+
+    def __call__(self, part: int, cut: Iterable[Any]) -> tuple[int, list[Place]]:
+        cut = [pa.py_buffer(piece) for piece in cut]
+        marks = sum(int.from_bytes(memoryview(piece)[:MARK], "little") for piece in cut) % (1 << 64)
+        return marks, super().__call__(part, (piece.slice(MARK) for piece in cut))
 
 
 @dataclass(frozen=True)
@@ -462,7 +506,8 @@ class Take:
     paths: list[str]
     groups: list[list[int]]
     digests: list[bytes]
-    folder: str
+    #: Where the files come to stand, as `output.put` takes it.
+    place: str
     columns: list[str] | None
     with_pair: bool
     parts: int
@@ -476,9 +521,9 @@ class Take:
         for number, first, end in zip(files.tolist(), firsts, [*firsts[1:], len(numbers)]):
             if number % self.parts != part or number >= len(self.paths):
                 raise InternalError(f"rows of file {number} came to part {part}; what was kept was changed, or please report it")
-            out = Path(self.folder) / f"part-{number:06}.parquet"
             file = self.paths[number], self.groups[number], self.digests[number]
-            take_rows(*file, rows.slice(first, end - first), self.columns, self.with_pair, out)
+            write = functools.partial(take_rows, *file, rows.slice(first, end - first), self.columns, self.with_pair)
+            output.put(self.place, self.work.run, number, write)
         return rows.num_rows
 
 
@@ -508,19 +553,27 @@ class Ids:
 
 @dataclass(frozen=True)
 class CutIds:
-    """Cuts the integers in a column, so that equal ones come to one part. They are in clear: rows are whoever carries them has them from."""
+    """Cuts the integers in a column, so that equal ones come to one part. They are in clear: rows are whoever carries them has them from. Tells the
+    sums of `rows_of`, and if it is asked to look at one of so many rows, what `some` gives of these, with their ids."""
 
     id: str
+    keys: list[str]
     parts: int
+    every: int = 0
 
-    def __call__(self, table: pa.Table) -> tuple[tuple[int, int], list[pa.Buffer]]:
-        numbers = table[self.id].cast(pa.int64(), safe=False)
-        if numbers.null_count:
+    def __call__(self, table: pa.Table) -> tuple[tuple[int, int, int, bytes, bytes], list[pa.Buffer]]:
+        column = table[self.id].cast(pa.int64(), safe=False)
+        if column.null_count:
             raise InputError(f"column {self.id!r}: has a null; every row needs a number of its own")
-        numbers = numpy.sort(numbers_of(numbers))
+        numbers = numbers_of(column)
+        ids, whole = rows_of(numbers.view(numpy.uint64), table, self.keys)
+        # Which rows are looked at follows from their ids, however they are cut into blocks.
+        at = numpy.flatnonzero(ids % numpy.uint64(self.every) == 0) if self.every else numpy.empty(0, numpy.int64)
+        looked, at = some(table, self.keys, at)
+        told = len(numbers), added(ids), added(whole), looked.tobytes(), numbers[at].tobytes()
+        numbers = numpy.sort(numbers)
         # Stretches of ids may be in one block, or every other one: any bits of them may be even.
         of = (numbers.view(numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15) >> numpy.uint64(32)) % numpy.uint64(self.parts)
-        told = len(numbers), mixed(numbers.view(numpy.uint64))
         return told, [pa.py_buffer(numbers[of == part].tobytes()) for part in range(self.parts)]
 
 
@@ -534,25 +587,123 @@ class Repeats:
         return (int(same[0]), len(same)) if len(same) else None
 
 
-def mixed(numbers: numpy.ndarray) -> int:
-    """The sum of numbers that are mixed first, by SplitMix64: other numbers have another sum, in whatever order they are added up."""
+#: What stands for a null among hashed values. An empty text has 0.
+NULL = numpy.uint64(0x243F6A8885A308D3)
+
+
+def mixed(numbers: numpy.ndarray) -> numpy.ndarray:
+    """Numbers of 64 bits, mixed by SplitMix64 (Steele, Lea, Flood 2014): others for others, and few of their bits alike."""
     z = numbers + numpy.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
-    return int((z ^ (z >> numpy.uint64(31))).sum(dtype=numpy.uint64))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z ^= z >> numpy.uint64(shift)
+        z *= numpy.uint64(factor)
+    z ^= z >> numpy.uint64(31)
+    return z
 
 
-def same(told: Iterable[tuple[int, int, int]], seen: int, id: str) -> None:
-    """Sees that the ids that `CutTable` told of are those of which `distinct` gave this sum."""
-    if sum(one[2] for one in told) % (1 << 64) != seen:
-        raise InputError(f"column {id!r}: had other numbers when it was read again; write the table to files, and match these")
+def _next(found: numpy.ndarray, word: numpy.ndarray) -> numpy.ndarray:
+    """What was found of the words before, and one more: a step that can be undone, so two values that differ in one word stay apart."""
+    found = found ^ word
+    found *= numpy.uint64(0xD6E8FEB86659FD93)
+    found ^= found >> numpy.uint64(32)
+    return found
 
 
-def distinct(on: engine.Engine, blocks: Any, rows: int, id: str) -> int:
-    """Sees that no two rows have one number in the column `id`, and gives the sum of all by `mixed`. Equal numbers are brought together by a
+def added(numbers: numpy.ndarray) -> int:
+    """The sum of mixed numbers, modulo 2^64: in whatever order they stand, another one for others."""
+    return int(numbers.sum(dtype=numpy.uint64))
+
+
+def rows_of(ids: numpy.ndarray, table: pa.Table, keys: list[str]) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Of each row of a table a number that follows from its id, and one that follows from its id and its keys. By their sums it is seen whether two
+    passes had the same rows. Nobody who chooses rows is kept from choosing others with the same sum: it is this party that makes its own table."""
+    ids = mixed(ids)
+    return ids, mixed(ids ^ keys_of(table, keys))
+
+
+def keys_of(table: pa.Table, keys: list[str]) -> numpy.ndarray:
+    """Of each row a number that follows from its keys."""
+    found = numpy.zeros(table.num_rows, numpy.uint64)
+    for name in dict.fromkeys(keys):
+        chunks = [_hashed(chunk, name) for chunk in table[name].chunks if len(chunk)]
+        found ^= chunks[0] if len(chunks) == 1 else numpy.concatenate([*chunks, found[:0]])
+        found = mixed(found)
+    return found
+
+
+def _hashed(chunk: pa.Array, name: str) -> numpy.ndarray:
+    """Of each value of a column of keys a number that follows from it. Eight bytes of all values are mixed at once."""
+    types, valid = pa.types, chunk.is_valid().cast(pa.uint8()) if chunk.null_count else None
+    if types.is_dictionary(chunk.type):
+        chunk = chunk.dictionary_decode()
+    if types.is_boolean(chunk.type):
+        chunk = chunk.cast(pa.uint8())
+    if str(chunk.type) == "string_view":
+        chunk = chunk.cast(pa.large_string())
+    kind, count = chunk.type, len(chunk)
+    if types.is_string(kind) or types.is_large_string(kind):
+        _, offsets, buffer = chunk.buffers()
+        ends = numpy.frombuffer(offsets, numpy.int32 if types.is_string(kind) else numpy.int64)[chunk.offset : chunk.offset + count + 1]
+        starts, left = ends[:-1].astype(numpy.int64), numpy.diff(ends).astype(numpy.int64)
+    elif types.is_integer(kind) or types.is_temporal(kind) or types.is_decimal(kind):
+        width, buffer = kind.bit_width // 8, chunk.buffers()[1]
+        starts, left = (chunk.offset + numpy.arange(count)) * width, numpy.full(count, width, numpy.int64)
+    else:
+        raise InputError(f"column {name!r}: holds {kind}, which can be no key; store it as text, an integer or a decimal")
+    data = numpy.frombuffer(buffer, numpy.uint8) if buffer is not None and buffer.size else numpy.empty(0, numpy.uint8)
+    if len(data) < 8:
+        data = numpy.concatenate([data, numpy.zeros(8, numpy.uint8)])
+    # The eight bytes that begin at each byte.
+    words = numpy.ndarray(len(data) - 7, "<u8", data.data, strides=(1,))
+    found, active = left.astype(numpy.uint64), None
+    while True:
+        if active is not None or not left.all():
+            # Of most columns nearly all values end in the same round.
+            rest = numpy.flatnonzero(left > 0)
+            active = rest if active is None else active[rest]
+            starts, left = starts[rest], left[rest]
+        if not len(left):
+            break
+        # The last values end with the buffer.
+        first = numpy.minimum(starts, len(words) - 1)
+        word = words[first]
+        word >>= ((starts - first) << 3).astype(numpy.uint64)
+        if int(left.min()) < 8:
+            short = numpy.maximum(8 - left, 0).astype(numpy.uint64) * numpy.uint64(8)
+            word = word << short >> short
+        if active is None:
+            found = _next(found, word)
+        else:
+            found[active] = _next(found[active], word)
+        starts, left = starts + 8, numpy.maximum(left - 8, 0)
+    if valid is not None:
+        found[numpy.frombuffer(valid.buffers()[1], numpy.uint8)[valid.offset : valid.offset + count] == 0] = NULL
+    return found
+
+
+#: What `keys_of` has of a column's empty text and of a null.
+NOTHING = mixed(numpy.array([0, NULL], numpy.uint64))
+
+#: What to do with a table whose rows are not the same twice.
+WRITE_IT = "write the table to files, and match these"
+
+
+def same(told: Iterable[tuple[int, int, int, int]], seen: tuple[int, int], id: str) -> None:
+    """Sees that the rows that `CutTable` told of are those of which `distinct` gave these sums."""
+    told = list(told)
+    ids, whole = (sum(one[which] for one in told) % (1 << 64) for which in (2, 3))
+    if ids != seen[0]:
+        raise InputError(f"column {id!r}: had other numbers when it was read again; {WRITE_IT}")
+    if whole != seen[1]:
+        raise InputError(f"column {id!r}: its numbers called rows with other keys when they were read again; {WRITE_IT}")
+
+
+def distinct(on: engine.Engine, blocks: Any, rows: int, keys: list[str], id: str) -> tuple[int, int]:
+    """Sees that no two rows have one number in the column `id`, and gives the sums of all rows by `rows_of`. Equal numbers are brought together by a
     shuffle of their own."""
     many = parts(rows, ID, on.width, 1 << 16)
-    told, joined = on.exchange(blocks, CutIds(id, many), Repeats(), many)
+    every = max(1, rows // (LOOKS * AT_EACH)) if may_be_heavy(rows) else 0
+    told, joined = on.exchange(blocks, CutIds(id, keys, many, every), Repeats(), many)
     found = [one for one in joined if one is not None]
     if found:
         first, others = min(least for least, _ in found), sum(times for _, times in found) - 1
@@ -560,22 +711,95 @@ def distinct(on: engine.Engine, blocks: Any, rows: int, id: str) -> int:
         raise InputError(f"column {id!r}: {first} stands in several rows{more}; rows are called by it, so give each a number of its own")
     read = sum(one[0] for one in told)
     if read != rows:
-        raise InputError(f"column {id!r}: {rows} rows were counted, and {read} read; write the table to files, and match these")
-    return sum(one[1] for one in told) % (1 << 64)
+        raise InputError(f"column {id!r}: {rows} rows were counted, and {read} read; {WRITE_IT}")
+    if every:
+        hashes, ids = (numpy.concatenate([numpy.frombuffer(one[which], kind) for one in told]) for which, kind in ((3, numpy.uint64), (4, numpy.int64)))
+        light(rows, hashes, numpy.full(len(hashes), every), 0, lambda at: f"the row whose {id} is {ids[at]}")
+    return tuple(sum(one[which] for one in told) % (1 << 64) for which in (1, 2))
+
+
+def some(table: pa.Table, keys: list[str], at: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Of the rows at these places numbers that follow from their keys, and the places. Rows without a key are left out: they come to no part."""
+    names = list(dict.fromkeys(keys))
+    table = table.select(names).take(of_numbers(at))
+    given = numpy.ones(len(at), bool)
+    for name in names:
+        column = table[name]
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if str(column.type) == "string_view":
+            column = column.cast(pa.large_string())
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            # As `shared.rules` may have it: blanks are no key.
+            column = pc.utf8_trim_whitespace(column)
+        given &= ~numpy.isin(keys_of(pa.Table.from_arrays([column], [name]), [name]), NOTHING)
+    return keys_of(table, names)[given], at[given]
+
+
+def may_be_heavy(rows: int) -> bool:
+    """Whether one key of so many rows could make a part that no task opens."""
+    return rows * RECORD > HEAVIEST
+
+
+def light(rows: int, looked: numpy.ndarray, stands_for: numpy.ndarray, doubt: float, called: Callable[[int], str]) -> None:
+    """Refuses a table of so many rows if one key has more of them than a part may hold. `looked` has numbers that follow from the keys of some rows,
+    each of which stands for so many rows, and `doubt` is how many rows that may be off."""
+    if not len(looked):
+        return
+    _, first, of = numpy.unique(looked, return_index=True, return_inverse=True)
+    counts = numpy.bincount(of, weights=stands_for)
+    most = int(counts.argmax())
+    if (counts[most] - doubt) * RECORD > HEAVIEST:
+        raise InputError(
+            f"some {int(counts[most]):,} of {rows:,} rows have the key of {called(int(first[most]))}: one part of the shuffle would have "
+            f"{int(counts[most]) * RECORD >> 20:,} MiB, and a task opens {HEAVIEST >> 20:,} MiB at most; {LEAVE_OUT}"
+        )
+
+
+def weigh(table: Files, keys: list[str]) -> None:
+    """Refuses files in which, by what is seen at some places, a key has more rows than a part may: before the other side is met, and its work lost.
+    The driver looks by itself, because hashes of keys are not for who reads what a cluster keeps."""
+    if not may_be_heavy(table.rows):
+        return
+    groups = [(at, group, rows) for at, of in enumerate(table.groups) for group, rows in enumerate(of)]
+    begins = numpy.cumsum([0, *(rows for _, _, rows in groups)])
+    # Places are as far apart everywhere, and each stands for as many rows.
+    apart = -(-table.rows // LOOKS)
+    chosen = numpy.searchsorted(begins, numpy.arange(apart // 2, table.rows, apart), side="right") - 1
+    names = list(dict.fromkeys(keys))
+
+    def look(one: int) -> tuple[numpy.ndarray, numpy.ndarray, int]:
+        at, group, _ = groups[one]
+        with _opened(table.paths[at], table.digests[at]) as file:
+            first = next(file.iter_batches(AT_EACH, row_groups=[group], columns=names))
+        return *some(pa.Table.from_batches([first]), names, numpy.arange(first.num_rows)), first.num_rows
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(look, chosen.tolist()))
+    behind = numpy.cumsum([len(hashes) for hashes, _, _ in found])
+    stand_for = numpy.concatenate([numpy.full(len(hashes), apart / rows) for hashes, _, rows in found])
+
+    def called(at: int) -> str:
+        of = int(numpy.searchsorted(behind, at, side="right"))
+        place, group, _ = groups[chosen[of]]
+        row = sum(table.groups[place][:group]) + int(found[of][1][at - (int(behind[of - 1]) if of else 0)])
+        return f"row {row + 1:,} of {table.paths[place]}"
+
+    # Where rows stand in the order of their keys, one place more or less may fall on a key.
+    light(table.rows, numpy.concatenate([hashes for hashes, _, _ in found]), stand_for, apart, called)
 
 
 def take_rows(
-    path: str, groups: list[int], digest: bytes, found: pa.Table, columns: list[str] | None, with_pair: bool, out: Path
+    path: str, groups: list[int], digest: bytes, found: pa.Table, columns: list[str] | None, with_pair: bool, out: Any
 ) -> None:
-    """Writes the found rows, which are sorted, of the file `path` to `out`, each as often as it stands in the join. Only the row groups that
-    hold one are read."""
+    """Writes the found rows, which are sorted, of the file `path` to `out`, a path or a file, each as often as it stands in the join. Only the row
+    groups that hold one are read."""
     places = numbers_of(found["row"]) & numpy.uint64((1 << ROW_BITS) - 1)
     pairs = numbers_of(found["pair"])
     # The place in the output behind the last copy of each found row.
     behind = numpy.cumsum(numbers_of(found["times"]).astype(numpy.int64))
     starts = numpy.cumsum([0, *groups]).astype(numpy.uint64)
     ends = numpy.searchsorted(places, starts)
-    beside = out.with_name(f".{out.name}.{secrets.token_hex(8)}")
     with _opened(path, digest) as file, contextlib.ExitStack() as stack:
         writer = None
         for group in range(len(groups)):
@@ -592,8 +816,5 @@ def take_rows(
                 rows = table.take(of_numbers(places[of] - starts[group]))
                 if with_pair:
                     rows = rows.append_column("pair", of_numbers(pairs[of]))
-                writer = writer or stack.enter_context(pq.ParquetWriter(beside, rows.schema))
+                writer = writer or stack.enter_context(pq.ParquetWriter(out, rows.schema))
                 writer.write_table(rows)
-    with open(beside, "rb") as written:
-        os.fsync(written.fileno())
-    os.replace(beside, out)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import functools
+import io
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Union
 
@@ -54,11 +55,11 @@ def opened(address: str) -> Storage:
     return Objects(address) if "://" in address else Folder(Path(address))
 
 
-def address(given: Address) -> str:
-    """The address of a storage as it is told to workers."""
+def address(given: Address, what: str = "storage") -> str:
+    """The address of a storage, or of what else stands there, as it is told to workers."""
     name = os.fspath(given)
     if "@" in name.partition("://")[2].partition("/")[0]:
-        raise ConfigError("storage: has a user or a password in its address; give them to the object store by its environment instead")
+        raise ConfigError(f"{what}: has a user or a password in its address; give them to the object store by its environment instead")
     return name.rstrip("/") if "://" in name else os.path.abspath(name)
 
 
@@ -167,7 +168,7 @@ class Objects:
             import obstore
             import obstore.store
         except ImportError as error:
-            raise ConfigError(f"storage: {address}: needs obstore: pip install 'vesica[sources]' ({error})") from None
+            raise ConfigError(f"{address}: needs obstore: pip install 'vesica[sources]' ({error})") from None
         self.address, self._obstore = address, obstore
         self._store = obstore.store.from_url(address)
 
@@ -208,6 +209,30 @@ class Objects:
             return False
         return True
 
+    def upload(self, name: str, file: Any) -> None:
+        """Puts what stands in a file, however large it is, whole and in the place of what had this name."""
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        # An upload in pieces has at most 10,000 of them, and its object appears when the last one is there.
+        self._obstore.put(self._store, name, file, chunk_size=max(8 << 20, size // 9_000 + 1), max_concurrency=4)
+
+    def open(self, name: str) -> Any:
+        """An object, to be read as a file."""
+        return io.BufferedReader(_Opened(self, name), 1 << 20)
+
+    def size(self, name: str) -> int:
+        """How many bytes an object has."""
+        return int(self._obstore.head(self._store, name)["size"])
+
+    def below(self) -> Iterator[str]:
+        """The names of all objects."""
+        return (one["path"] for batch in self._obstore.list(self._store) for one in batch)
+
+    def remove_all(self, names: Iterable[str]) -> None:
+        """Removes these objects."""
+        if names := list(names):
+            self._obstore.delete(self._store, names)
+
     def _list(self, prefix: str) -> list[str]:
         return [one["path"] for batch in self._obstore.list(self._store, prefix=prefix) for one in batch]
 
@@ -218,8 +243,7 @@ class Objects:
         paths = self._list(prefix) or [prefix] * self.has(prefix)
         if but is not None:
             paths = [path for path in paths if not path.startswith(f"{prefix}/{but}/")]
-        if paths:
-            self._obstore.delete(self._store, paths)
+        self.remove_all(paths)
 
     def probe(self) -> None:
         name = f"probe-{secrets.token_hex(8)}"
@@ -234,6 +258,32 @@ class Objects:
         if not first or second or stands != b"first":
             why = "a second object of the same name replaced the first; the store must know the condition If-None-Match, as S3, Google and Azure do"
             raise ConfigError(f"storage: {self.address}: {why}")
+
+
+class _Opened(io.RawIOBase):
+    """An object as Python has files that are read: what obstore opens has no `closed`, which Arrow asks for."""
+
+    def __init__(self, there: Objects, name: str) -> None:
+        self._there, self._name, self._size, self._at = there, name, there.size(name), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        found = self._there.read(self._name, self._at, max(0, min(len(buffer), self._size - self._at)))
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
 
 
 def to_disk(path: Path) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import ray
 
-from .._cluster import drive, rows
+from .._cluster import drive, output, rows
 from .._cluster.rows import Paths
 from .._cluster.storage import Address
 from .._errors import ConfigError, InputError
@@ -51,7 +50,8 @@ def run(
     job's `mine.input.path`. `storage` is a folder that the driver and every worker see under this name, or the address of an object store
     (`s3://…`, `gs://…`, `az://…`). `workers` lanes are worked on at
     once. The rows that matched are written to the folder `output`, or else to the job's `mine.output.path`, a file for each file of
-    `data` that has any, in its order; they are what the Dataset reads.
+    `data` that has any, in its order; they are what the Dataset reads. It may be the address of an object store, too: then an object `_SUCCESS`
+    names the others when all are there.
 
     A party that listens has a door on each of `doors` nodes, at the ports after that of `mine.listen`. `advertise` says at which
     addresses the other party reaches the doors, if these are not those of the nodes.
@@ -109,15 +109,32 @@ def match(
     return Matched(one.source.result, report)
 
 
-def _read(folder: Path) -> Any:
+def _read(place: output.Output) -> Any:
     # Only who calls for a Dataset waits for what makes them.
     import ray.data
 
-    return ray.data.read_parquet(str(folder))
+    if "://" not in place.address:
+        return ray.data.read_parquet(place.address)
+    names = [{"part": name} for name, _, _ in place.parts()]
+    return ray.data.from_items(names, override_num_blocks=len(names)).map_batches(_Part(place.address), batch_size=1, batch_format="pyarrow")
+
+
+class _Part:
+    """Reads parts by what wrote them, so whatever store could be written to can be read."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def __call__(self, names: pa.Table) -> Iterator[pa.Table]:
+        for name in names["part"].to_pylist():
+            yield from output.tables(self.address, name)
 
 
 class _OfDataset:
     """Rows of a Dataset, called by a column of integers."""
+
+    #: What comes of them is a Dataset, and written by nobody.
+    output = None
 
     def __init__(self, on: Engine, dataset: Any, keys: list[str], id: str) -> None:
         # The run reads the rows twice; what makes them may be slow or not give the same then.
@@ -132,7 +149,7 @@ class _OfDataset:
             raise InputError(f"column {id!r}: holds {self.type}; rows are called by integers")
         #: Tasks are given the blocks where they stand.
         self.blocks = dataset.to_arrow_refs()
-        self._sum = rows.distinct(on, self.blocks, self._rows, id)
+        self._seen = rows.distinct(on, self.blocks, self._rows, keys, id)
         self.identity = secrets.token_bytes(32)
         self.result: Any = None
 
@@ -141,11 +158,9 @@ class _OfDataset:
 
     def shuffle(self, on: Engine, work: rows.Work, folder: str, units: int) -> tuple[list[Any], list[Any]]:
         parts = rows.parts(self._rows, rows.RECORD, on.width, units)
-        told, packed = on.exchange(self.blocks, rows.CutTable(work, self.keys, self.id, parts), rows.Pack(work, folder, parts), parts)
-        rows.same(told, self._sum, self.id)
-        return told, packed
+        return rows.cut_and_packed(on, self.blocks, rows.CutTable(work, self.keys, self.id, parts), folder, self._seen)
 
-    def write(self, on: Engine, work: rows.Work, units: list[int], folder: Path, with_pair: bool) -> int:
+    def write(self, on: Engine, work: rows.Work, units: list[int], with_pair: bool) -> int:
         import ray.data
 
         groups = [units[at : at + rows.UNITS] for at in range(0, len(units), rows.UNITS)]
@@ -154,7 +169,10 @@ class _OfDataset:
         self.result = ray.data.from_arrow_refs(tables)
         return int(self.result.count())
 
-    def commit(self, folder: Path) -> None:
+    def ready(self, runs: Collection[str]) -> None:
+        return None
+
+    def commit(self, run: str) -> None:
         return None
 
     def discard(self, run: str) -> None:
@@ -162,6 +180,3 @@ class _OfDataset:
 
     def written(self) -> None:
         return None
-
-    def beside(self, run: str) -> Path:
-        return Path(run)

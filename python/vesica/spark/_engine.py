@@ -124,7 +124,7 @@ class Engine:
             # An item is cut into the same rows whenever that is done: a second start may well give other bytes.
             session, tries = self.session.newSession(), 1
             session.conf.set(COMPARES, "false")
-            frame = self._numbers(len(items), session)
+            frame = numbers(session, len(items))
         else:
             # Of a DataFrame only Spark knows whether rows that are made again are the same: it is left to compare, and all are cut anew.
             session, tries, frame = self.session, TRIES, items
@@ -151,7 +151,7 @@ class Engine:
 
     def each(self, items: list[Any], do: Callable[[Any], Any]) -> list[Any]:
         """A task an item."""
-        frame = self._numbers(len(items))
+        frame = numbers(self.session, len(items))
         if frame is None:
             return []
         found = self._collected(frame.mapInArrow(_Doing(do, items), RESULTS))
@@ -204,10 +204,6 @@ class Engine:
         raise ConfigError("mine.listen: a Spark cluster dials: write mine.connect here and mine.listen on the other side")
         yield  # pragma: no cover
 
-    def _numbers(self, count: int, session: Any = None) -> Any:
-        """A DataFrame of the numbers of items, each in a partition of its own."""
-        return (session or self.session).range(0, count, 1, count) if count else None
-
     def _collected(self, frame: Any) -> list[Any]:
         found = frame.collect()
         errors = [pickle.loads(row["body"]) for row in found if row["kind"] == FAILED]
@@ -215,6 +211,11 @@ class Engine:
         if error is not None:
             raise error
         return found
+
+
+def numbers(session: Any, count: int) -> Any:
+    """A DataFrame of the numbers of items, each in a partition of its own; None if there is none."""
+    return session.range(0, count, 1, count) if count else None
 
 
 def _nothing() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .._cluster import drive, rows
+from .._cluster import drive, output, rows
 from .._cluster.rows import Paths
 from .._cluster.storage import Address
 from .._errors import ConfigError, InputError
@@ -48,7 +49,8 @@ def run(
     on one machine by `vesica run`, and listens: this side dials.
 
     `session` is the active one if it is left out. The other arguments are those of `vesica.ray.run`. The rows that matched are written to the
-    folder `output`, a file for each file of `data` that has any, in its order; they are what the DataFrame reads.
+    folder `output`, a file for each file of `data` that has any, in its order, or below the address of an object store; they are what the DataFrame
+    reads.
 
     A cluster of several machines encrypts what its driver sends (`spark.authenticate` and `spark.network.crypto.enabled`), or is refused. Where that
     network belongs to this party alone, `accept=["cluster_without_encryption"]` lets it run without.
@@ -59,7 +61,7 @@ def run(
     one = drive.of_files(_engine.Engine(session), job, data, output, fields, how)
     _dials(one.spec)
     report = one.run()
-    return Matched(session.read.parquet(one.source.output.as_uri()) if one.learns else None, report)
+    return Matched(_read(session, one.source.output) if one.learns else None, report)
 
 
 def match(
@@ -92,7 +94,48 @@ def match(
         source.count()
         one = drive.Run(spec, source, on, storage=storage, workers=workers, accept=accept, progress=progress)
         report = one.run()
-    return Matched(session.read.parquet(source.output.as_uri()) if one.learns else None, report)
+    return Matched(_read(session, source.output) if one.learns else None, report)
+
+
+def _read(session: Any, place: output.Output) -> Any:
+    if "://" not in place.address:
+        return session.read.parquet(Path(place.address).as_uri())
+    # By what wrote them: Spark has a client of a store only where somebody has given it one, by another name for each.
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    names = [name for name, _, _ in place.parts()]
+    plain = pa.schema([(field.name, _plain(field.type)) for field in next(output.tables(place.address, names[0])).schema])
+    return _engine.numbers(session, len(names)).mapInArrow(_ReadParts(place.address, names, plain), from_arrow_schema(plain))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type of Spark's that takes all values of this one, as its own reader of Parquet has it."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if types.is_large_string(kind) or str(kind) == "string_view":
+        return pa.string()
+    if types.is_large_binary(kind) or str(kind) == "binary_view":
+        return pa.binary()
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    wider = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0)}
+    return wider.get(kind, kind)
+
+
+@dataclass(frozen=True)
+class _ReadParts:
+    """Reads parts of an output that stands in an object store."""
+
+    address: str
+    names: list[str]
+    schema: pa.Schema
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                for table in output.tables(self.address, self.names[number]):
+                    yield from table.cast(self.schema).to_batches()
 
 
 def _session(session: Any) -> Any:
@@ -111,21 +154,16 @@ def _dials(spec: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class _WriteIds:
-    """Writes the ids that some units found to a file of their own; tells how many there are."""
+    """Writes the ids that some units found to a part of their own; tells how many there are."""
 
     ids: rows.Ids
-    folder: str
+    place: str
 
     def __call__(self, group: tuple[int, list[int]]) -> int:
         number, units = group
         found = self.ids(units)
         if found.num_rows:
-            out = Path(self.folder) / f"part-{number:06}.parquet"
-            beside = out.with_name(f".{out.name}.{secrets.token_hex(8)}")
-            pq.write_table(found, beside)
-            with open(beside, "rb") as written:
-                os.fsync(written.fileno())
-            os.replace(beside, out)
+            output.put(self.place, self.ids.work.run, number, functools.partial(pq.write_table, found))
         return found.num_rows
 
 
@@ -133,9 +171,9 @@ class _OfFrame(drive.Placed):
     """Rows of a DataFrame, called by a column of integers."""
 
     def __init__(
-        self, on: _engine.Engine, frame: Any, keys: list[str], id: str, spec: dict[str, Any], output: str | os.PathLike[str] | None
+        self, on: _engine.Engine, frame: Any, keys: list[str], id: str, spec: dict[str, Any], given: str | os.PathLike[str] | None
     ) -> None:
-        super().__init__(output, spec["mine"]["name"] in spec["shared"]["learns"])
+        super().__init__(given, spec["mine"]["name"] in spec["shared"]["learns"])
         missing = [name for name in [*keys, id] if name not in frame.columns]
         if missing:
             raise InputError(f"the DataFrame has no column {missing[0]!r}")
@@ -154,7 +192,7 @@ class _OfFrame(drive.Placed):
     def count(self) -> None:
         """Sees how many rows there are, and that each has an id of its own."""
         self._rows = self.frame.count()
-        self._sum = rows.distinct(self.on, self.frame, self._rows, self.id)
+        self._seen = rows.distinct(self.on, self.frame, self._rows, self.keys, self.id)
 
     def close(self) -> None:
         """Lets the rows go that Spark has kept."""
@@ -165,15 +203,13 @@ class _OfFrame(drive.Placed):
 
     def shuffle(self, on: _engine.Engine, work: rows.Work, folder: str, units: int) -> tuple[list[Any], list[Any]]:
         parts = rows.parts(self._rows, rows.RECORD, on.width, units)
-        told, packed = on.exchange(self.frame, rows.CutTable(work, self.keys, self.id, parts), rows.Pack(work, folder, parts), parts)
-        rows.same(told, self._sum, self.id)
-        return told, packed
+        return rows.cut_and_packed(on, self.frame, rows.CutTable(work, self.keys, self.id, parts), folder, self._seen)
 
-    def write(self, on: _engine.Engine, work: rows.Work, units: list[int], folder: Path, with_pair: bool) -> int:
-        folder.mkdir(mode=0o700, parents=True)
+    def write(self, on: _engine.Engine, work: rows.Work, units: list[int], with_pair: bool) -> int:
+        place = self.output.begin(work.run)
         ids = rows.Ids(work, self.id, self.type, with_pair)
         groups = [units[at : at + rows.UNITS] for at in range(0, len(units), rows.UNITS)]
-        found = sum(on.each(list(enumerate(groups)), _WriteIds(ids, str(folder))))
+        found = sum(on.each(list(enumerate(groups)), _WriteIds(ids, place)))
         if not found:
-            drive.write_empty(ids.none(), folder)
+            output.put(place, work.run, 0, functools.partial(pq.write_table, ids.none()))
         return found

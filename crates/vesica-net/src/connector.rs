@@ -4,7 +4,7 @@
 //! link are behind them.
 
 use crate::{
-    Client, Connection, Control, Door, Endpoint, Identity, Limits, Link, PeerProgress, Result, Secured, Traffic, Trust,
+    Client, Control, Endpoint, Identity, Limits, PeerProgress, Result, Secured, Traffic, Trust,
     connect as connect_sockets,
 };
 use std::fmt::Debug;
@@ -15,17 +15,20 @@ use vesica_session::{Channel, Error, Fault};
 use vesica_types::Party;
 
 /// The connection to one peer.
-pub trait PeerLink: Send + Sync {
+///
+/// Dropped without [`PeerLink::close`] or [`PeerLink::abort`], it is cut, and the peer sees a connection that broke. A link that ended because
+/// the peer misbehaved is dropped when the peer has heard the reason, which takes a second and a half at most.
+pub trait PeerLink: Debug + Send + Sync {
     /// Who is at the other end.
     fn peer(&self) -> &Party;
 
-    /// Where the peer is connected from, if that has an address.
+    /// Where the peer is connected from; none if a proxy knows it alone, or on a connection that the caller brought, if it has none.
     fn address(&self) -> Option<SocketAddr>;
 
     /// The job that the peer came for, if it came in through a door: which lane.
     fn job(&self) -> Option<[u8; 32]>;
 
-    /// Opens a line, as [`Link::line`] does.
+    /// Opens a line: an independent pipe that both sides open by the same name, once. Names are at most 64 bytes of printable text.
     ///
     /// # Errors
     /// What ended the link; [`Error::Bug`] if the line was opened before.
@@ -37,13 +40,13 @@ pub trait PeerLink: Send + Sync {
     /// Bytes on the wire so far, everything included.
     fn traffic(&self) -> Traffic;
 
-    /// Time in which lines waited for the peer so far.
+    /// Time in which lines waited for the peer so far. Lines that wait at once are counted each.
     fn waited(&self) -> Duration;
 
-    /// Says how far this side is.
+    /// Says how far this side is: the peer hears of a new phase at once, of the rest with the next heartbeat. `phase` is cut to 32 bytes.
     fn set_progress(&self, phase: &str, done: u64, total: Option<u64>);
 
-    /// What the peer last said of its progress.
+    /// What the peer's last heartbeat said.
     fn peer_progress(&self) -> Option<PeerProgress>;
 
     /// What ended the link, if something did.
@@ -61,7 +64,8 @@ pub trait PeerLink: Send + Sync {
     /// Waits for the peer's goodbye, as long as the peer lives and until `limit` after [`PeerLink::part`], and then hangs up.
     ///
     /// # Errors
-    /// What ended the link before both sides had said goodbye; [`Error::Net`] if that does not happen in time.
+    /// What ended the link before both sides had said goodbye; [`Error::Net`] if that does not happen in time; [`Error::Cancelled`] if the run is
+    /// cancelled meanwhile.
     fn parted(&self, limit: Option<Duration>) -> std::result::Result<(), Error>;
 
     /// Says goodbye, and waits for the peer's as long as the peer lives.
@@ -72,7 +76,8 @@ pub trait PeerLink: Send + Sync {
         self.parted(None)
     }
 
-    /// Ends the run and tells the peer whose fault it is and why.
+    /// Ends the run and tells the peer whose fault it is and why, within about a second. Blocked calls here return [`Error::Cancelled`],
+    /// those of the peer [`Error::Stopped`].
     fn abort(&self, fault: Fault, why: &str) {
         self.stop(fault, why);
         self.hang_up();
@@ -81,34 +86,36 @@ pub trait PeerLink: Send + Sync {
 
 /// Where the lanes of a run come in.
 pub trait LaneDoor: Send + Sync {
-    /// The next lane that comes; none when the door was shut. Any number of threads may wait here.
+    /// The link of whoever comes next; none if the door is shut and nobody waits behind it or is just being let in, which takes ten seconds at
+    /// most. Any number of threads may wait here.
     ///
     /// # Errors
-    /// If the run was cancelled.
+    /// [`Error::Cancelled`], once the door's control says so.
     fn next(&self) -> Result<Option<Box<dyn PeerLink>>>;
 
     /// Where it is: with port 0, the port that the system chose.
     fn address(&self) -> SocketAddr;
 
-    /// Lets nobody in any more. Lanes that are in go on.
+    /// Closes the port. Links go on, and [`LaneDoor::next`] gives those that wait here already.
     fn shut(&self);
 }
 
-/// Where the clients of a service come in: as [`Door`] does it.
+/// Where the clients of a service come in.
 pub trait ClientDoor: LaneDoor {
-    /// From now on these are the clients, and nobody else.
+    /// From now on these are the clients, and nobody else. The links of those who are not among them are ended, and so are those of a client that
+    /// is now known in another way.
     ///
     /// # Errors
     /// What is wrong with the list. Then the old one holds.
     fn set_clients(&self, clients: Vec<Client>) -> Result<()>;
 
-    /// From the next client on, this is who the service is.
+    /// From the next client on, this is who the service is. Links go on as they are.
     ///
     /// # Errors
-    /// What is wrong with the identity. Then the old one is shown.
+    /// If its certificate is not in force, if TLS cannot be set up with it, and if there is no TLS. Then the old one is shown.
     fn set_identity(&self, identity: &Identity) -> Result<()>;
 
-    /// How many places are taken.
+    /// How many places are taken: by links that have not been dropped, and by clients that are just being let in.
     fn links(&self) -> usize;
 }
 
@@ -162,7 +169,7 @@ impl Connector for Sockets {
     }
 
     fn connect(&self, endpoint: Endpoint, control: Arc<dyn Control>) -> Result<Vec<Box<dyn PeerLink>>> {
-        Ok(connect_sockets(endpoint, control)?.into_iter().map(Into::into).collect())
+        connect_sockets(endpoint, control)
     }
 
     fn lane_door(
@@ -184,111 +191,5 @@ impl Connector for Sockets {
         control: Arc<dyn Control>,
     ) -> Result<Box<dyn ClientDoor>> {
         Ok(Box::new(endpoint.door(clients, limits, control)?))
-    }
-}
-
-impl Endpoint {
-    /// The links that [`Endpoint::carry`] makes, as a run takes them.
-    ///
-    /// # Errors
-    /// Those of [`Endpoint::carry`].
-    pub fn carry_links(
-        self,
-        connections: Vec<Connection>,
-        control: Arc<dyn Control>,
-    ) -> Result<Vec<Box<dyn PeerLink>>> {
-        Ok(self.carry(connections, control)?.into_iter().map(Into::into).collect())
-    }
-}
-
-impl From<Link> for Box<dyn PeerLink> {
-    fn from(link: Link) -> Self {
-        Box::new(link)
-    }
-}
-
-impl LaneDoor for Door {
-    fn next(&self) -> Result<Option<Box<dyn PeerLink>>> {
-        Ok(Door::next(self)?.map(Into::into))
-    }
-
-    fn address(&self) -> SocketAddr {
-        Door::address(self)
-    }
-
-    fn shut(&self) {
-        Door::shut(self);
-    }
-}
-
-impl ClientDoor for Door {
-    fn set_clients(&self, clients: Vec<Client>) -> Result<()> {
-        Door::set_clients(self, clients)
-    }
-
-    fn set_identity(&self, identity: &Identity) -> Result<()> {
-        Door::set_identity(self, identity)
-    }
-
-    fn links(&self) -> usize {
-        Door::links(self)
-    }
-}
-
-impl PeerLink for Link {
-    fn peer(&self) -> &Party {
-        Link::peer(self)
-    }
-
-    fn address(&self) -> Option<SocketAddr> {
-        Link::address(self)
-    }
-
-    fn job(&self) -> Option<[u8; 32]> {
-        Link::job(self)
-    }
-
-    fn line(&self, name: &str) -> std::result::Result<Box<dyn Channel>, Error> {
-        Link::line(self, name)
-    }
-
-    fn secured(&self) -> &Secured {
-        Link::secured(self)
-    }
-
-    fn traffic(&self) -> Traffic {
-        Link::traffic(self)
-    }
-
-    fn waited(&self) -> Duration {
-        Link::waited(self)
-    }
-
-    fn set_progress(&self, phase: &str, done: u64, total: Option<u64>) {
-        Link::set_progress(self, phase, done, total);
-    }
-
-    fn peer_progress(&self) -> Option<PeerProgress> {
-        Link::peer_progress(self)
-    }
-
-    fn ended(&self) -> Option<Error> {
-        Link::ended(self)
-    }
-
-    fn stop(&self, fault: Fault, why: &str) {
-        Link::stop(self, fault, why);
-    }
-
-    fn hang_up(&self) {
-        Link::hang_up(self);
-    }
-
-    fn part(&self) {
-        Link::part(self);
-    }
-
-    fn parted(&self, limit: Option<Duration>) -> std::result::Result<(), Error> {
-        Link::parted(self, limit)
     }
 }

@@ -1,10 +1,10 @@
 //! Mutual TLS between parties: connect, multiplex lines, heartbeats.
 //!
 //! An [`Endpoint`] says who this party is, whom it expects and how it knows them. [`Endpoint::check`] finds local faults
-//! before any contact, [`connect`] waits for everybody and gives a [`Link`] to each peer, and [`Link::line`] opens a
+//! before any contact, [`connect`] waits for everybody and gives a [`PeerLink`] to each peer, and [`PeerLink::line`] opens a
 //! [`Channel`](vesica_session::Channel) over it: many lines share one connection and never wait for each other.
 //!
-//! A service has no peers but clients: [`Endpoint::door`] opens its port, and [`Door::next`] gives the link of whoever comes
+//! A service has no peers but clients: [`Endpoint::door`] opens its port, and [`LaneDoor::next`] gives the link of whoever comes
 //! next and is on the list. A client dials a service as it would a peer.
 //!
 //! A link has two threads. The reader decrypts, checks and sorts whatever comes; the writer sends what the lines have
@@ -70,7 +70,7 @@ pub use endpoint::{Endpoint, PeerSpec, Security};
 pub use error::{Error, Result};
 pub use event::{Control, Event, Quiet};
 pub use identity::{Identity, exposed};
-pub use link::{Link, PeerProgress, Traffic};
+pub use link::{PeerProgress, Traffic};
 pub use meeting::connect;
 pub use printed::printed;
 pub use proxy::{Network, Proxy};

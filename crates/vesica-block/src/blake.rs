@@ -86,6 +86,13 @@ impl<'a> Texts<'a> {
         (from, len)
     }
 
+    /// A text's message, behind which its block has zeros, and how many bytes that is.
+    #[inline(always)]
+    pub(crate) fn message(&self, tag: u8, place: usize) -> ([u32; 16], usize) {
+        let (from, len) = self.range(place);
+        (self.block(tag, from, len), HEAD + len)
+    }
+
     /// The one block of a text's message. Where there are bytes around it, these are read with it and masked: no call copies
     /// a few bytes, and no jump depends on how many.
     #[inline(always)]
@@ -189,9 +196,8 @@ impl WordKernel for KeyedTexts<'_> {
         let (mut rows, mut lens) = ([[0; 16]; LANES], [0; LANES]);
         for (places, hashes) in self.places.chunks(W::WIDTH).zip(self.hashes.chunks_mut(W::WIDTH)) {
             for (lane, &place) in places.iter().enumerate() {
-                let (from, len) = self.texts.range(place as usize);
-                lens[lane] = (HEAD + len) as u32;
-                rows[lane] = self.texts.block(self.tag, from, len);
+                let (block, bytes) = self.texts.message(self.tag, place as usize);
+                (rows[lane], lens[lane]) = (block, bytes as u32);
             }
             let hash = compress(&key, &W::columns(&rows), W::load(&lens), KEYED | FIRST | LAST);
             store(hash, hashes);

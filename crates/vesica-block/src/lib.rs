@@ -23,6 +23,7 @@ pub mod gf256;
 pub mod gf64;
 pub mod hash;
 pub mod large;
+pub mod mac;
 pub mod prg;
 pub mod rijndael256;
 mod row;

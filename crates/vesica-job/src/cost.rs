@@ -2,9 +2,9 @@
 //! results are compared as in a run.
 
 use crate::error::JobError;
-use crate::input::keys::KeyId;
 use crate::threads::cores;
 use crate::units::compare::Both;
+use crate::units::found::Counts;
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use vesica_session::{Error, Lines, List, SessionRng, Unit, Values, memory};
@@ -155,7 +155,7 @@ fn side(suite: &dyn Suite, plan: &Plan, seat: Seat, terms: &Terms, mut lines: Li
         Cut::Units | Cut::Shares => keys(sizes.capacities[place]),
         Cut::Whole => keys(sizes.keys[place]),
     };
-    let rows = vec![(KeyId(0), 1); keys.len()];
+    let counts = Counts::alone(UnitId(0));
     let bytes = |lines: &mut Lines| {
         lines.all().map(|ch| ch.meter().bytes()).fold((0, 0), |sum, bytes| (sum.0 + bytes.0, sum.1 + bytes.1))
     };
@@ -169,7 +169,7 @@ fn side(suite: &dyn Suite, plan: &Plan, seat: Seat, terms: &Terms, mut lines: Li
             let mut places = protocol.unit(&unit, &mut lines, &mut rng)?;
             if plan.all_learn() {
                 let both = Both { salt: terms.salt, place: seat.place, multiply: plan.multiplies() };
-                both.compare(&unit, &rows, &mut places, &mut lines, &mut rng)?;
+                both.compare(&unit, &counts, &mut places, &mut lines, &mut rng)?;
             }
             0
         }

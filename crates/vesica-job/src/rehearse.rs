@@ -9,7 +9,8 @@ use crate::seal::record::Start;
 use crate::tell::control::Control;
 use crate::threads::cores;
 use crate::units::cut::Units;
-use crate::units::found::Match;
+use crate::units::each::{Ended, rows_of};
+use crate::units::found::{Match, matches};
 use nix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::sync::Mutex;
@@ -70,6 +71,7 @@ pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobEr
         let keys = Keys::count(&beginning, plan, &scratch, &ctl)?;
         let sizes = plan.sizes(&vec![keys.distinct; plan.parties.len()], plan.workers, plan.memory);
         let units = Units::cut(&beginning, plan, &keys, None, &[0; 32], sizes, plan.me.place(), &scratch, &ctl)?;
+        units.mark_rows(plan, keys.rows, &scratch)?;
         // Units are read and sorted by the threads that match them.
         let ids = Mutex::new((0..units.sizes.units).map(UnitId));
         let matched = Mutex::new(Vec::new());
@@ -77,9 +79,11 @@ pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobEr
             loop {
                 let next = ids.lock().expect("no worker panics").next();
                 let Some(id) = next else { return Ok(()) };
-                let (_, rows) = units.unit(id)?;
-                let common = rows.iter().step_by(every).map(|&(key, rows)| Match { key, rows, times: 1 });
-                matched.lock().expect("no worker panics").push((id, common.collect()));
+                let (unit, counts, firsts) = units.unit_to_mark(id)?;
+                let places: Vec<u32> = (0..unit.keys.len() as u32).step_by(every).collect();
+                let common: Vec<Match> = matches(&counts, &places).collect();
+                let rows = rows_of(&common, &firsts);
+                matched.lock().expect("no worker panics").push((id, Ended { matches: common, digest: [0; 32], rows }));
             }
         })?;
         Ok((keys, units, matched.into_inner().expect("no worker panics")))
@@ -99,7 +103,7 @@ pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobEr
 }
 
 /// Every other key of each unit, or every key, as if it were common.
-type Matched = Vec<(UnitId, Vec<Match>)>;
+type Matched = Vec<(UnitId, Ended)>;
 
 /// Joins what `matched` with the rows of `keys`, and writes these to a file that is gone afterwards. It stands in the output's
 /// folder, where such rows are to be readable: those in `scratch` are not. Where that folder is still to be made, nothing is tried.
@@ -117,8 +121,8 @@ fn written(
     }
     let mut ledger = Ledger::new(plan.memory, scratch);
     ledger.start(Start { salt: [0; 32], coins: Coins::new([0; 32]), sizes: units.sizes.clone(), lists: vec![0; 2] })?;
-    for (id, matches) in matched {
-        ledger.commit(id, &[0; 32], &matches)?;
+    for (id, ended) in matched {
+        ended.keep(id, units, &mut ledger)?;
     }
     let found = ledger.found()?;
     let picks = match !plan.lists.is_empty() {

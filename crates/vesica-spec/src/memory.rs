@@ -13,7 +13,7 @@ pub enum Share {
     Found,
     /// The rows of some units, on each thread, while the output is joined.
     Joining,
-    /// The rows of the output, and before there are units which rows repeat a key.
+    /// The rows of the output, as far as they are known, and before there are units which rows repeat a key.
     Picks,
     /// Rows on their way to the output.
     Output,
@@ -44,7 +44,7 @@ mod tests {
             ("read", &[Keys, InFlight][..]),
             ("group", &[Keys, InFlight, Picks]),
             ("partition", &[Units, InFlight, Picks]),
-            ("match", &[Units, Found, InFlight]),
+            ("match", &[Units, Found, InFlight, Picks]),
             ("join", &[Units, Found, Joining, Picks]),
             ("write", &[Units, Found, Picks, Output]),
         ] {

@@ -1,3 +1,4 @@
+use crate::ones::Ones;
 use crate::spill::Blocks;
 use crate::{Error, MAX_BUCKETS, Reorder, Sink, Spill, Spilled, Table};
 use std::cell::RefCell;
@@ -32,6 +33,8 @@ pub struct Picks {
     /// Rows of the table that have a bit there, once there is one.
     room: u64,
     rows: Parted,
+    /// Picks that are no bits: those of `rows`, and of absent ones.
+    others: u64,
     absent: Spill,
     n: u64,
     /// The position of the first row that is taken in its turn.
@@ -49,12 +52,17 @@ impl Picks {
         let bits = rows.div_ceil(64).saturating_mul(8);
         let bits = if bits <= 6 * part as u64 { bits as usize } else { 0 };
         let parted = Parted::new(0, rows.max(1), memory - part - bits, dir)?;
-        Ok(Self { once: Vec::new(), room: 8 * bits as u64, rows: parted, absent, n: 0, turns: 0 })
+        Ok(Self { once: Vec::new(), room: 8 * bits as u64, rows: parted, others: 0, absent, n: 0, turns: 0 })
     }
 
     /// The same, with the rows that are taken in their turn from `position` on, not from 0.
     pub fn turns_from(self, position: u64) -> Self {
         Self { turns: position, ..self }
+    }
+
+    /// Whether a row that is taken once in its turn is a bit. Where memory has no room for the bits of all rows, it is spilled.
+    pub fn are_bits(&self) -> bool {
+        self.room > 0
     }
 
     /// Puts `row` at `position`.
@@ -67,6 +75,7 @@ impl Picks {
             return Err(Error::Bug(format!("a row at position {position}")));
         }
         self.n += 1;
+        self.others += 1;
         self.rows.push(row.0, position)
     }
 
@@ -87,6 +96,7 @@ impl Picks {
                 return Ok(());
             }
         }
+        self.others += 1;
         self.rows.push(row.0, TURN | times)
     }
 
@@ -96,6 +106,7 @@ impl Picks {
     /// [`Error::DiskFull`].
     pub fn push_absent(&mut self, position: u64) -> Result<(), Error> {
         self.n += 1;
+        self.others += 1;
         self.absent.push(0, &position.to_le_bytes())
     }
 
@@ -125,19 +136,29 @@ pub fn gather(
     dir: &Path,
     sink: &mut dyn Sink,
 ) -> Result<u64, Error> {
-    let Picks { once, rows, absent, n, turns, .. } = picks;
+    let Picks { once, rows, others, absent, n, turns, .. } = picks;
     let form = sink.form();
     let cuts = sink.cuts();
     let ends = if cuts.is_some() { table.file_ends(workers)? } else { Vec::new() };
     let (readers, writers) = (memory / 4, memory / 4);
     sink.allow(workers, writers);
     let workers = workers.min(readers / READER).max(1);
+    let columns: Vec<usize> = (0..table.columns().len()).collect();
+    if others == 0 && turns == 0 && cuts.is_none() {
+        // They come in the order in which they are to stand, and nobody need hear which they are.
+        let (schema, mut came) = (sink.schema().clone(), 0);
+        table.select_marked(&once, form, &columns, workers, &mut |batch| {
+            came += batch.num_rows() as u64;
+            sink.write(&batch.with_schema(schema.clone()).map_err(|e| Error::Bug(e.to_string()))?)
+        })?;
+        return if came == n { Ok(n) } else { Err(Error::Bug(format!("{came} rows came where {n} were due"))) };
+    }
     let mut reorder = Reorder::new(sink, n, memory - readers - writers, dir)?;
     // Positions of the rows that the table has been asked for and has not given yet.
     let asked = RefCell::new(VecDeque::new());
     // The file of the last row that was asked for, and how many were.
     let (mut file, mut came) = (None, 0);
-    let mut rows = rows.sorted(Ones::new(once), turns)?.map(|pick| {
+    let mut rows = rows.sorted(Ones::new(once.into_iter()), turns)?.map(|pick| {
         let (row, position) = pick?;
         if let Some(cuts) = &cuts {
             if position != came {
@@ -154,7 +175,6 @@ pub fn gather(
         asked.borrow_mut().push_back(position);
         Ok(RowId(row))
     });
-    let columns: Vec<usize> = (0..table.columns().len()).collect();
     table.select(&mut rows, form, &columns, workers, &mut |batch| {
         let mut asked = asked.borrow_mut();
         if asked.len() < batch.num_rows() {
@@ -211,46 +231,17 @@ impl Parted {
     }
 
     /// The picks, and the rows that are taken `once` in their turn. What is taken in turn stands from `turns` on.
-    fn sorted(self, once: Ones, turns: u64) -> Result<Sorted, Error> {
+    fn sorted(self, once: Ones<std::vec::IntoIter<u64>>, turns: u64) -> Result<Sorted, Error> {
         let levels = vec![Level { spilled: self.spill.finish()?, next: 0 }];
         let (now, turn) = (Vec::new().into_iter(), Turn { row: 0, times: 0, position: turns });
         Ok(Sorted { once, turn, now, of_one: None, levels, bytes: Vec::new(), memory: self.memory, dir: self.dir })
     }
 }
 
-/// The places of the bits that are set, in order.
-struct Ones {
-    words: std::vec::IntoIter<u64>,
-    /// What is left of the word under way, and the place of its first bit.
-    word: u64,
-    place: u64,
-}
-
-impl Ones {
-    fn new(words: Vec<u64>) -> Self {
-        Self { words: words.into_iter(), word: 0, place: 0u64.wrapping_sub(64) }
-    }
-
-    /// The next one that is less than `end`.
-    #[inline]
-    fn next_below(&mut self, end: u64) -> Option<u64> {
-        while self.word == 0 {
-            self.word = self.words.next()?;
-            self.place = self.place.wrapping_add(64);
-        }
-        let place = self.place + u64::from(self.word.trailing_zeros());
-        if place >= end {
-            return None;
-        }
-        self.word &= self.word - 1;
-        Some(place)
-    }
-}
-
 /// Picks in order of rows.
 struct Sorted {
     /// Rows that are taken once in their turn.
-    once: Ones,
+    once: Ones<std::vec::IntoIter<u64>>,
     /// The row whose turn it is.
     turn: Turn,
     /// Picks of the bucket under way.
@@ -370,7 +361,7 @@ impl Iterator for Sorted {
                     Ok(true) => {}
                     Ok(false) => (self.turn.row, self.turn.times) = (self.once.next_below(u64::MAX)?, 1),
                     Err(error) => {
-                        self.once = Ones::new(Vec::new());
+                        self.once = Ones::new(Vec::new().into_iter());
                         self.levels.clear();
                         self.of_one = None;
                         return Some(Err(error));

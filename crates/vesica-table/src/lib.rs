@@ -40,6 +40,7 @@ mod ipc;
 mod ipc_sizes;
 mod listing;
 mod memory;
+mod ones;
 mod open;
 mod origin;
 mod parquet;

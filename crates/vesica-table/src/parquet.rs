@@ -1,9 +1,10 @@
 use crate::in_turn::{Emit, in_turn};
+use crate::ones::Ones;
 use crate::parquet_sizes::{Ended, Pages, Pass, footer};
 use crate::table::{Stored, StoredColumn};
 use crate::{Batches, Column, Error, Facts, Form, Format, Piece, Pieces, Source, Table, table, text};
 use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
-use arrow_buffer::BooleanBufferBuilder;
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer};
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take_record_batch;
@@ -97,6 +98,8 @@ struct Rows {
     /// The rows of the groups before the ones that are left, and which of these are asked for.
     passed: usize,
     left: VecDeque<RowSelector>,
+    /// Which of those are wanted, from this row on, if not all are.
+    wanted: Option<(BooleanBuffer, usize)>,
     reader: ParquetRecordBatchReader,
 }
 
@@ -104,7 +107,7 @@ impl Rows {
     fn of(groups: Groups, levels: FieldLevels, asked: Vec<RowSelector>) -> Result<Self, Error> {
         let left = asked.into();
         let reader = Self::reader(&groups, &levels, 0, &left)?;
-        Ok(Self { groups, levels, passed: 0, left, reader })
+        Ok(Self { groups, levels, passed: 0, left, wanted: None, reader })
     }
 
     /// A reader of what is left, with the rows between that are read too.
@@ -159,7 +162,10 @@ impl Rows {
                 continue;
             }
             let own = rows.row_count.min(count - asked.len());
-            asked.append_n(own, !rows.skip);
+            match &self.wanted {
+                Some((wanted, from)) if !rows.skip => asked.append_buffer(&wanted.slice(self.passed - from, own)),
+                _ => asked.append_n(own, !rows.skip),
+            }
             self.passed += own;
             rows.row_count -= own;
             if rows.row_count > 0 {
@@ -398,15 +404,49 @@ impl Table for ParquetTable {
             self.read(&mut Rows::of(groups, levels.clone(), task.selectors())?, &order, &task.times, emit)
         };
         in_turn(workers, || wanted.next(), read, emit)?;
-        if let Some(RowId(row)) = wanted.next {
-            let what = format!("row {} of {} was asked for", row + 1, wanted.first);
-            return Err(Error::Changed { path: self.source.path().to_owned(), what });
+        match wanted.next {
+            Some(RowId(row)) => Err(self.not_there(row, wanted.first)),
+            None => self.source.check(),
         }
-        self.source.check()
+    }
+
+    fn select_marked(
+        &self,
+        marked: &[u64],
+        form: Form,
+        columns: &[usize],
+        workers: usize,
+        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if form != Form::Arrow {
+            return Err(Error::Bug("verbatim rows of a Parquet file".into()));
+        }
+        self.source.begin()?;
+        let (_, order) = table::in_file_order(columns);
+        let (levels, pass) = self.columns_at(columns)?;
+        let mut parts = Parts { groups: self.metadata.metadata().row_groups(), group: 0, first: 0, from: 0, marked };
+        let read = |part: Part, emit: &mut Emit<'_>| {
+            let groups = self.groups(vec![part.group], &pass);
+            let mut rows = Rows::of(groups, levels.clone(), part.selectors())?;
+            rows.wanted = Some((part.wanted, part.from));
+            self.read(&mut rows, &order, &[], emit)
+        };
+        in_turn(workers, || Ok(parts.next()), read, emit)?;
+        let mut behind = Ones::new(marked.iter().copied().skip((parts.first / 64) as usize));
+        let mut behind = std::iter::from_fn(|| Some(behind.next_below(u64::MAX)? + parts.first / 64 * 64));
+        match behind.find(|row| *row >= parts.first) {
+            Some(row) => Err(self.not_there(row, parts.first)),
+            None => self.source.check(),
+        }
     }
 }
 
 impl ParquetTable {
+    fn not_there(&self, row: u64, rows: u64) -> Error {
+        let what = format!("row {} of {rows} was asked for", row + 1);
+        Error::Changed { path: self.source.path().to_owned(), what }
+    }
+
     /// Hands on what `rows` reads, with the columns in this order, each row as often as `times` says: once if it is empty.
     fn read(&self, rows: &mut Rows, order: &[usize], times: &[u32], emit: &mut Emit<'_>) -> Result<(), Error> {
         let mut left = times;
@@ -504,5 +544,62 @@ impl Wanted<'_> {
             times.resize(taken, 1);
         }
         Ok(Some(Task { group: self.group, runs, times }))
+    }
+}
+
+/// Rows to take of a row group: some of those from row `from` on.
+struct Part {
+    group: usize,
+    from: usize,
+    wanted: BooleanBuffer,
+}
+
+impl Part {
+    /// The rows of the group that are read: where none of 64 in a line is wanted, these are passed over.
+    fn selectors(&self) -> Vec<RowSelector> {
+        let mut selectors = vec![RowSelector::skip(self.from)];
+        let mut push = |rows: usize, skip: bool| match selectors.last_mut() {
+            Some(last) if last.skip == skip => last.row_count += rows,
+            _ => selectors.push(RowSelector { row_count: rows, skip }),
+        };
+        let chunks = self.wanted.bit_chunks();
+        chunks.iter().for_each(|chunk| push(READ_OVER, chunk == 0));
+        push(chunks.remainder_len(), chunks.remainder_bits() == 0);
+        selectors.retain(|rows| rows.row_count > 0);
+        selectors
+    }
+}
+
+/// Cuts rows that are marked into parts of row groups.
+struct Parts<'a> {
+    groups: &'a [RowGroupMetaData],
+    /// The row group of the next part, its first row, and how many rows of it are parted.
+    group: usize,
+    first: u64,
+    from: usize,
+    marked: &'a [u64],
+}
+
+impl Parts<'_> {
+    /// The next part that has a row.
+    fn next(&mut self) -> Option<Part> {
+        while let Some(group) = self.groups.get(self.group) {
+            let rows = group.num_rows().max(0) as usize;
+            let (number, from, to) = (self.group, self.from, rows.min(self.from + ASKED));
+            let (begin, end) = (self.first + from as u64, self.first + to as u64);
+            self.from = to;
+            if to == rows {
+                (self.group, self.first, self.from) = (self.group + 1, end, 0);
+            }
+            let words = (begin / 64) as usize..end.div_ceil(64) as usize;
+            let len = words.len();
+            let mut words: Vec<u64> = self.marked.iter().skip(words.start).take(len).map(|word| word.to_le()).collect();
+            words.resize(len, 0);
+            let wanted = BooleanBuffer::new(Buffer::from_vec(words), (begin % 64) as usize, to - from);
+            if wanted.count_set_bits() > 0 {
+                return Some(Part { group: number, from, wanted });
+            }
+        }
+        None
     }
 }

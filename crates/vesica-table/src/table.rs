@@ -1,5 +1,6 @@
 use crate::Error;
 use crate::format::Format;
+use crate::ones::Ones;
 use crate::source::Source;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -189,6 +190,23 @@ pub trait Table: Send + Sync {
         workers: usize,
         emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error>;
+
+    /// The same for the rows that are marked, each once: row i is bit i % 64 of word i / 64.
+    ///
+    /// # Errors
+    /// As [`Table::select`].
+    fn select_marked(
+        &self,
+        marked: &[u64],
+        form: Form,
+        columns: &[usize],
+        workers: usize,
+        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut ones = Ones::new(marked.iter().copied());
+        let mut rows = std::iter::from_fn(|| ones.next_below(u64::MAX).map(|row| Ok(RowId(row))));
+        self.select(&mut rows, form, columns, workers, emit)
+    }
 }
 
 /// Where the columns called `names` stand among `columns`.

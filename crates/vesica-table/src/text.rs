@@ -6,7 +6,7 @@ use arrow_array::iterator::ArrayIter;
 use arrow_array::temporal_conversions::*;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayAccessor, ArrayRef, RecordBatch, StringArray};
-use arrow_buffer::{OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use arrow_select::take::take;
 use std::fmt::{Arguments, Display, Write};
@@ -252,10 +252,12 @@ fn interval(out: &mut String, months: i32, days: i32, clock: i64, digits: usize)
 
 /// Nulls become the empty text.
 fn filled(text: StringArray) -> StringArray {
+    if text.null_count() == 0 {
+        // It is as it was read: that it is UTF-8 need not be found out once more.
+        return text;
+    }
     let (offsets, values, nulls) = text.into_parts();
-    let Some(nulls) = nulls.filter(|n| n.null_count() > 0) else {
-        return StringArray::new(offsets, values, None);
-    };
+    let nulls = nulls.unwrap_or_else(|| NullBuffer::new_valid(offsets.len() - 1));
     // What stands under a null is unspecified, so it has to be left out.
     let mut bytes = Vec::with_capacity(values.len());
     let mut ends = Vec::with_capacity(offsets.len());

@@ -24,6 +24,11 @@ impl<'a> View<'a> {
         let schema = table.schema().project(&places).map_err(|e| Error::Bug(e.to_string()))?;
         Ok(Self { table, places, columns, schema: Arc::new(schema) })
     }
+
+    /// Where these columns stand in the table.
+    fn of_table(&self, columns: &[usize]) -> Vec<usize> {
+        columns.iter().map(|&i| self.places[i]).collect()
+    }
 }
 
 impl Table for View<'_> {
@@ -55,7 +60,20 @@ impl Table for View<'_> {
         if form != Form::Arrow {
             return Err(Error::Bug("verbatim rows of some columns".into()));
         }
-        let places: Vec<usize> = columns.iter().map(|&i| self.places[i]).collect();
-        self.table.select(rows, form, &places, workers, emit)
+        self.table.select(rows, form, &self.of_table(columns), workers, emit)
+    }
+
+    fn select_marked(
+        &self,
+        marked: &[u64],
+        form: Form,
+        columns: &[usize],
+        workers: usize,
+        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if form != Form::Arrow {
+            return Err(Error::Bug("verbatim rows of some columns".into()));
+        }
+        self.table.select_marked(marked, form, &self.of_table(columns), workers, emit)
     }
 }

@@ -16,7 +16,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnPath;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vesica_table::{Output, Picks, Table, create, gather};
+use vesica_table::{Error, Output, Picks, Table, create, gather};
 use vesica_types::RowId;
 
 fn metadata(path: &Path) -> ParquetMetaData {
@@ -103,6 +103,58 @@ fn bytes_depend_neither_on_workers_nor_on_memory() {
             assert!(written(&*table, &out, rows, memory, workers) == expected, "{memory} bytes, {workers} workers");
         }
     }
+}
+
+/// Rows that are only marked are asked for in another way.
+#[test]
+fn rows_in_their_turn_are_written_as_rows_with_a_position() {
+    let dir = dir();
+    let marked = |table: &dyn Table, path: &Path, rows: &[Option<u64>], guess: u64, workers| {
+        let temp = kit::dir();
+        let mut picks = Picks::new(guess, MUCH, temp.path()).unwrap();
+        rows.iter().rev().flatten().for_each(|row| picks.push_turn(RowId(*row), 1).unwrap());
+        let mut sink = create(&Output::new(path), &table.facts()).unwrap();
+        gather(table, picks, MUCH, workers, temp.path(), &mut *sink)?;
+        assert_eq!(sink.finish().unwrap().commit().unwrap().rows, rows.len() as u64);
+        Ok::<_, Error>(std::fs::read(path).unwrap())
+    };
+    let out = dir.path().join("out.parquet");
+    const ROWS: u64 = 20_000;
+    let small = table(&parquet(dir.path(), ROWS as i64, 7001, WriterProperties::builder()));
+    let choices: [fn(&u64) -> bool; 6] = [
+        |_| true,
+        |_| false,
+        |row| row * row % 7 < 3,
+        |row| row % 1000 == 999 || (7001..7010).contains(row),
+        |row| row / 64 % 3 == 0,
+        |row| *row == 0 || row + 1 == ROWS,
+    ];
+    for wanted in choices {
+        let rows: Vec<Option<u64>> = (0..ROWS).filter(wanted).map(Some).collect();
+        let expected = written(&*small, &out, &rows, MUCH, 1);
+        for workers in [1, 3] {
+            assert!(marked(&*small, &out, &rows, ROWS, workers).unwrap() == expected, "{} rows", rows.len());
+        }
+    }
+    for row in [ROWS, ROWS + 100] {
+        let error = marked(&*small, &out, &[Some(3), Some(row)], ROWS + 101, 2).unwrap_err();
+        assert!(matches!(error, Error::Changed { .. }), "{error}");
+    }
+    // More rows of a group than are asked for at once.
+    const MANY: u64 = 1_100_000;
+    let path = dir.path().join("many.parquet");
+    let batch = RecordBatch::try_from_iter([(
+        "n",
+        Arc::new(Int64Array::from_iter_values((0..MANY as i64).map(|i| i % 5))) as ArrayRef,
+    )]);
+    let how = WriterProperties::builder().set_max_row_group_row_count(Some(MANY as usize)).build();
+    let batch = batch.unwrap();
+    let mut writer = ArrowWriter::try_new(std::fs::File::create(&path).unwrap(), batch.schema(), Some(how)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let many = table(&path);
+    let rows = [0, 7, 100_001, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, MANY - 1].map(Some);
+    assert!(marked(&*many, &out, &rows, MANY, 2).unwrap() == written(&*many, &out, &rows, MUCH, 1));
 }
 
 #[test]

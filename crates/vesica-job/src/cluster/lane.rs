@@ -12,7 +12,7 @@ use crate::tell::control::Control;
 use crate::tell::report::{Costs, StepCost};
 use crate::units::compare::Both;
 use crate::units::each;
-use crate::units::found::Match;
+use crate::units::found::{Counts, Match};
 use crate::world::World;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
@@ -179,10 +179,11 @@ impl Lane {
             place: plan.me.place(),
             capacities: sizes.capacities.iter().map(|&keys| keys as usize).collect(),
         };
-        let counted = (0..).zip(keys).map(|(place, (_, rows))| (KeyId(place), *rows)).collect();
+        // A lane numbers keys by their places alone.
+        let counts = Counts::of(UnitId(0), keys.iter().map(|(_, rows)| *rows).collect());
         let both = Both::of(plan, *salt);
         let mut lines = self.peers.line(&format!("unit {}", UnitId(unit)))?;
-        let (mut matches, digest) = each::matched(&**protocol, (of_unit, counted), both, &mut lines, rng)?;
+        let (mut matches, digest) = each::matched(&**protocol, (of_unit, &counts), both, &mut lines, rng)?;
         self.add(&lines.peer()?.meter());
         // By place among the keys, in the order of their digests: the same on both sides.
         matches.sort_unstable_by_key(|m| m.key);

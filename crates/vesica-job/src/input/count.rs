@@ -2,7 +2,8 @@
 //!
 //! Every key is hashed under a random key of this process, and 12 bytes of the hash are its *fingerprint*. Others of its bits
 //! say which bucket it goes to, and each bucket is then counted by itself, in a set of bounded size. Nothing of this is left
-//! when it is done: keys are cut into units from the table itself, under the run's salt.
+//! when it is done: keys are cut into units from the table itself, under the run's salt. Nobody else sees such a hash, so of
+//! short texts it is whichever function is the fastest ([`Hasher::counting`](crate::input::keys::Hasher::counting)).
 //!
 //! Two of n keys have one fingerprint with probability below n²/2^(97 + log2 of the buckets): 2^-49 at 10^9 keys. Nobody can
 //! plant such keys, for the hash's key is drawn after the table is fixed. If it happens, it seems that a key repeats, and
@@ -10,7 +11,7 @@
 
 use crate::error::JobError;
 use crate::input::keys::{Keys, Reading};
-use crate::input::parted::{Parted, Parting};
+use crate::input::parted::{Parted, Parting, Room};
 use crate::input::repeats::Repeats;
 use crate::tell::control::Control;
 use crate::threads::cores;
@@ -30,6 +31,9 @@ const BUCKET: u64 = 1 << 18;
 
 /// Rows that are taken to stand in so many bytes of a file that does not say how many it has.
 const BYTES: u64 = 16;
+
+/// As many bytes have a row at least in most files that do not say how many they have.
+const LONG: u64 = 32;
 
 /// Fingerprints that are read together.
 const BLOCK: usize = 1 << 13;
@@ -89,12 +93,25 @@ fn counted(
 ) -> Result<Keys, JobError> {
     let key = random()?;
     let memory = Share::Keys.of(how.memory);
-    let about = table.rows().unwrap_or_else(|| table.bytes().unwrap_or(0) / BYTES).saturating_mul(how.of_a_row());
+    let rows = |bytes| table.rows().unwrap_or_else(|| table.bytes().unwrap_or(0) / bytes);
+    let about = rows(BYTES).saturating_mul(how.of_a_row());
     let most = (memory as u64 / (4 << 10)).clamp(1, 1 << 16);
     let buckets = about.div_ceil(BUCKET).clamp(256, 1 << 16).min(most) as u32;
     let (empties, others, repeats) = (false, None, None);
-    let parting =
-        Parting { how, as_written, key: &key, buckets: buckets as usize, memory, empties, others, repeats, dir, ctl };
+    let room = Room { memory, records: rows(LONG).saturating_mul(how.of_a_row()) };
+    let parting = Parting {
+        how,
+        as_written,
+        key: &key,
+        counts: true,
+        buckets: buckets as usize,
+        room,
+        empties,
+        others,
+        repeats,
+        dir,
+        ctl,
+    };
     let Parted { records, rows, empty, entries, ruled, .. } = parting.of(table, |hash, _, _| {
         let (fingerprint, rest) = hash.split_first_chunk::<FINGERPRINT>().expect("a hash has 32 bytes");
         let spread = u32::from_le_bytes(*rest.first_chunk().expect("20 bytes are left"));
@@ -151,9 +168,9 @@ impl Set {
         let (mut from, mut distinct) = (0, 0);
         while from < 1 << 32 {
             let mut end = 1u64 << 32;
-            self.slots.clear();
             // A third is free at least, so that ways are short and there is an end to them.
             self.slots.resize(room + room / 2 + 1, [0; 3]);
+            self.slots.as_flattened_mut().fill(0);
             (self.held, self.zeros) = (0, false);
             let mut block = std::mem::take(&mut self.block);
             let mut blocks = records.blocks(bucket, BLOCK);

@@ -33,20 +33,31 @@ pub struct Parting<'a> {
     pub as_written: bool,
     /// What keys are hashed under.
     pub key: &'a [u8; 32],
+    /// Whether keys are only counted, by the first 16 bytes of a hash under a key that nobody else has.
+    pub counts: bool,
     /// How many buckets there are.
     pub buckets: usize,
-    /// Bytes of memory for the records.
-    pub memory: usize,
+    /// Room for the records, and for the numbers of rows without a key.
+    pub room: Room,
     /// Whether it is kept which rows have no key.
     pub empties: bool,
-    /// Bytes of memory for the records of rows that are not their key's first, which are kept apart; none if they are not kept.
-    pub others: Option<usize>,
+    /// Room for the records of rows that are not their key's first, which are kept apart; none if they are not kept.
+    pub others: Option<Room>,
     /// Which rows these are, where there are some.
     pub repeats: Option<&'a Repeats>,
     /// Where records go that do not fit.
     pub dir: &'a Path,
     /// Who watches.
     pub ctl: &'a Control,
+}
+
+/// Room for records.
+#[derive(Clone, Copy)]
+pub struct Room {
+    /// Bytes of memory.
+    pub memory: usize,
+    /// How many there will be, about, as far as is known.
+    pub records: u64,
 }
 
 /// A table's rows in buckets.
@@ -114,12 +125,12 @@ impl Parting<'_> {
         table: &dyn Table,
         record: impl Fn(&[u8; 32], u64, u64) -> (u32, [u8; N]) + Sync,
     ) -> Result<Parted, JobError> {
-        let Self { how, as_written, key, buckets, memory, dir, ctl, .. } = *self;
+        let Self { how, as_written, key, buckets, room: Room { memory, records }, dir, ctl, .. } = *self;
         let workers = cores(how.workers).min(Share::InFlight.of(how.memory) / WORKER).max(1);
         let feed = Feed::new(table.pieces(how.keys, workers)?);
         let taken = Mutex::new(Taken {
-            records: Spill::new(buckets, N, memory - memory / 16, dir)?,
-            others: self.others.map(|memory| Spill::new(buckets, RECORD, memory, dir)).transpose()?,
+            records: Spill::of(records, buckets, N, memory - memory / 16, dir)?,
+            others: self.others.map(|room| Spill::of(room.records, buckets, RECORD, room.memory, dir)).transpose()?,
             empties: Spill::new(1, ROW, memory / 16, dir)?,
             rows: 0,
             empty: 0,
@@ -129,7 +140,8 @@ impl Parting<'_> {
         });
         let of_a_row = how.of_a_row();
         let work = || -> Result<(), JobError> {
-            let mut hasher = Hasher::new(how.rules, how.lists, as_written, key);
+            let hasher = Hasher::new(how.rules, how.lists, as_written, key);
+            let mut hasher = if self.counts { hasher.counting() } else { hasher };
             let (mut own, mut grouped) = (Own::default(), Grouped::default());
             let (mut records, mut of, mut empties) = (Vec::new(), Vec::new(), Vec::new());
             let (mut others, mut of_others, mut grouped_others) = (Vec::new(), Vec::new(), Grouped::default());
@@ -150,8 +162,10 @@ impl Parting<'_> {
                     let place = u64::from(place) * of_a_row + u64::from(list);
                     let rows = if self.repeats.is_some() { rows[place as usize] } else { 1 };
                     let (bucket, record) = record(hash, from * of_a_row + place, rows);
-                    let digest = u128::from_le_bytes(*hash.first_chunk().expect("a hash has 32 bytes"));
-                    balance = balance.wrapping_add(digest.wrapping_mul(u128::from(rows).wrapping_sub(1)));
+                    if rows != 1 {
+                        let digest = u128::from_le_bytes(*hash.first_chunk().expect("a hash has 32 bytes"));
+                        balance = balance.wrapping_add(digest.wrapping_mul(u128::from(rows).wrapping_sub(1)));
+                    }
                     if rows > 0 {
                         of.push(bucket);
                         records.push(record);

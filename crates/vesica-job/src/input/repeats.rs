@@ -9,7 +9,7 @@
 use crate::error::JobError;
 use crate::input::keys::{Keys, Reading};
 use crate::input::ordered::Ordered;
-use crate::input::parted::{Parted, Parting, RECORD, digest, record, row};
+use crate::input::parted::{Parted, Parting, RECORD, Room, digest, record, row};
 use crate::input::sort::Grouped;
 use crate::input::values::Rows;
 use crate::tell::control::Control;
@@ -61,8 +61,9 @@ impl RowsByKey {
             how,
             as_written: false,
             key: &key,
+            counts: false,
             buckets: buckets as usize,
-            memory,
+            room: Room { memory, records: keys.entries() },
             empties,
             others,
             repeats,

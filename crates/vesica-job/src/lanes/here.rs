@@ -15,8 +15,7 @@ use crate::session::{Places, STAY, Session};
 use crate::tell::control::Control;
 use crate::units::compare::Both;
 use crate::units::cut::Units;
-use crate::units::each;
-use crate::units::found::Match;
+use crate::units::each::{self, Ended};
 use crate::units::work::Work;
 use crate::world::{World, scope};
 use std::ops::Range;
@@ -117,9 +116,9 @@ struct State<'a> {
 
 impl State<'_> {
     /// A unit is finished: the only way into the ledger.
-    fn commit(&mut self, id: UnitId, digest: &[u8; 32], matches: &[Match]) -> Result<(), JobError> {
+    fn commit(&mut self, id: UnitId, units: &Units, ended: &Ended) -> Result<(), JobError> {
         let again = self.ledger.has(id);
-        self.ledger.commit(id, digest, matches)?;
+        ended.keep(id, units, self.ledger)?;
         self.counted[id.0 as usize] = false;
         self.finished += u64::from(!again);
         Ok(())
@@ -292,7 +291,8 @@ impl<'a> Lanes<'a> {
         let has = |id| self.state().ledger.has(id);
         let (todo, mut meter) = hello::first_words(plan, (lane, agreed.lanes), agreed.sizes.units, has, peers)?;
         // A learner has these units; this side has nothing to keep of them.
-        todo.settled.into_iter().try_for_each(|id| self.state().commit(id, &NOTHING, &[]))?;
+        let nothing = Ended { matches: Vec::new(), digest: NOTHING, rows: Vec::new() };
+        todo.settled.into_iter().try_for_each(|id| self.state().commit(id, self.units, &nothing))?;
         if todo.missing.is_empty() {
             return Ok(meter);
         }
@@ -300,9 +300,8 @@ impl<'a> Lanes<'a> {
         let mut rng = self.world.rng()?;
         let (protocol, base) = open(plan, &self.of_run, lane, peers, &mut rng)?;
         meter.merge(&base);
-        let one =
-            |id: UnitId, lines: &mut Lines| each::matched(&*protocol, self.units.unit(id)?, self.both, lines, &rng);
-        let keep = |id, (matches, digest): (Vec<Match>, [u8; 32])| self.keep(id, &digest, &matches);
+        let one = |id, lines: &mut Lines| Ended::of(&*protocol, self.units, id, self.both, lines, &rng);
+        let keep = |id, ended: Ended| self.keep(id, &ended);
         meter.merge(&each::all(todo.missing, self.in_lane, peers, &*self.world.turns, self.ctl, one, keep)?);
         Ok(meter)
     }
@@ -324,9 +323,9 @@ impl<'a> Lanes<'a> {
     }
 
     /// A unit is finished. Says how many are.
-    fn keep(&self, id: UnitId, digest: &[u8; 32], matches: &[Match]) -> Result<u64, JobError> {
+    fn keep(&self, id: UnitId, ended: &Ended) -> Result<u64, JobError> {
         let mut state = self.state();
-        state.commit(id, digest, matches)?;
+        state.commit(id, self.units, ended)?;
         let total = u64::from(self.agreed.sizes.units);
         self.peers.set_progress("match", state.finished, Some(total));
         Ok(state.finished)

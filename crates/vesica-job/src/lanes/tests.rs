@@ -331,7 +331,7 @@ impl Bob {
             };
             let share = super::share(lane, 2, self.agreed.sizes.units).collect();
             let one = |id, lines: &mut Lines| {
-                let found = each::matched(&*protocol, cut.unit(id)?, None, lines, &rng)?;
+                let found = each::Ended::of(&*protocol, &cut, id, None, lines, &rng)?;
                 answered.fetch_add(1, Ordering::SeqCst);
                 Ok(found)
             };

@@ -5,6 +5,7 @@ use crate::input::keys::Keys;
 use crate::tell::numbers::count;
 use crate::units::cut::Units;
 use crate::units::found::{Found, OfUnit};
+use crate::units::marks::Marks;
 use std::path::Path;
 use std::sync::Mutex;
 use vesica_spec::{Order, Plan, Share};
@@ -54,9 +55,15 @@ pub fn rows(
     // The absent rows stand in front of mine only where the left table's do and I am right.
     let mine = if aligned { pairs + if left { 0 } else { absent } } else { 0 };
     let theirs = if aligned && !left { pairs } else { pairs + alone };
-    let picks = Picks::new(keys.rows, Share::Picks.of(plan.memory), dir)?.turns_from(mine);
+    // What was marked as units ended needs no unit to be read. Only rows in the input's order are.
+    let (picks, marked) = match units.take_marks() {
+        Some(Marks { picks, units }) => (picks, units),
+        None => (Picks::new(keys.rows, Share::Picks.of(plan.memory), dir)?.turns_from(mine), Vec::new()),
+    };
     let picks = Mutex::new(picks);
-    let missing = Mutex::new(units.largest_first().into_iter());
+    let mut to_read = units.largest_first();
+    to_read.retain(|id| !marked.get(id.0 as usize).copied().unwrap_or(false));
+    let missing = Mutex::new(to_read.into_iter());
     // Where somebody waits, one thread takes all units: of several, the slowest would tell whether two keys of many rows share a unit.
     let waited = !plan.writes_apart() && units.have_others();
     let readers = if waited { 1 } else { units.readers(plan.workers, Share::Joining.of(plan.memory)) };
@@ -158,8 +165,10 @@ mod tests {
     use crate::seal::record::Start;
     use crate::tell::control::Control;
     use crate::units::cut::Records;
-    use crate::units::found::Match;
+    use crate::units::each::rows_of;
+    use crate::units::found::{Match, matches};
     use proptest::prelude::*;
+    use std::collections::HashSet;
     use std::io::Write;
     use std::os::unix::fs::MetadataExt;
     use std::process::Command;
@@ -263,10 +272,15 @@ mod tests {
         ledger
             .start(Start { salt: [1; 32], coins: Coins::new([0; 32]), sizes: sizes.clone(), lists: vec![0; 2] })
             .unwrap();
+        // Every other unit ends in this process, and the others did before.
+        units.mark_rows(&plan, keys.rows, &local.scratch).unwrap();
         for id in (0..sizes.units).map(UnitId) {
-            let (_, found) = units.unit(id).unwrap();
-            let found = found.into_iter().map(|(key, rows)| Match { key, rows, times: 1 });
-            ledger.commit(id, &[0; 32], &found.collect::<Vec<_>>()).unwrap();
+            let (unit, counts, firsts) = units.unit_to_mark(id).unwrap();
+            let found: Vec<Match> = matches(&counts, &(0..unit.keys.len() as u32).collect::<Vec<_>>()).collect();
+            ledger.commit(id, &[0; 32], &found).unwrap();
+            if id.0.is_multiple_of(2) {
+                units.mark(id, &found, &rows_of(&found, &firsts)).unwrap();
+            }
         }
         let found = ledger.found().unwrap();
         let cut = scratch.peak.load(Ordering::SeqCst);
@@ -383,14 +397,20 @@ mod tests {
 
         #[test]
         fn rows_stand_where_the_join_has_them(
-            table in prop::collection::vec(prop::option::weighted(0.9, 0u8..100), 0..300),
+            mut table in prop::collection::vec(prop::option::weighted(0.9, 0u8..100), 0..300),
             peers in prop::collection::vec(0u64..4, 100),
             join in prop::sample::select(Join::ALL),
             (first, both, aligned, right, resumed) in any::<(bool, bool, bool, bool, bool)>(),
+            alone in any::<bool>(),
+            marked in prop::option::of(0u32..32),
             workers in 1u32..4,
             memory in prop::sample::select(&[1u64 << 14, 1 << 26][..]),
             absent in 0usize..5,
         ) {
+            if alone {
+                let mut seen = HashSet::new();
+                table.retain(|key| key.is_none_or(|key| seen.insert(key)));
+            }
             let dir = tempfile::tempdir().unwrap();
             let row = |(i, key): (usize, &Option<u8>)| format!("{},{i}\n", key.map_or(String::new(), |k| k.to_string()));
             let text: String = table.iter().enumerate().map(row).collect();
@@ -419,6 +439,15 @@ mod tests {
             let mut matches: Vec<Match> = matches.collect();
             matches.sort_by_key(|m| m.key.0.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let mut ledger = ledger(&matches, &units.sizes, memory, dir.path());
+            // Some units ended in this process, and some before.
+            if let Some(ended) = marked {
+                units.mark_rows(&plan, keys.rows, dir.path()).unwrap();
+                for id in (0..units.sizes.units).filter(|id| ended >> id & 1 == 1).map(UnitId) {
+                    let of_unit: Vec<Match> = matches.iter().filter(|m| m.key.unit() == id).copied().collect();
+                    let (_, _, firsts) = units.unit_to_mark(id).unwrap();
+                    units.mark(id, &of_unit, &rows_of(&of_unit, &firsts)).unwrap();
+                }
+            }
             let found = ledger.found().unwrap();
             let picks = super::rows(&plan, &keys, &units, &found, absent as u64, dir.path()).unwrap();
 

@@ -14,7 +14,7 @@ use crate::seal::disk::Disk;
 use crate::seal::kept::{self, Kept};
 use crate::seal::key::{Given, HOLDS_COINS, PASSPHRASE, needs_secret, passphrase};
 use crate::seal::log::Log;
-use crate::seal::record::{Head, PLACES, Record, Start};
+use crate::seal::record::{self, Head, PLACES, Record, Start};
 use crate::tell::control::Control;
 use crate::units::found::{Common, Found, GroupTotal, Match, REPEAT, repeats};
 use std::collections::BTreeMap;
@@ -333,7 +333,9 @@ impl Ledger {
     /// # Errors
     /// Those of writing.
     pub fn commit(&mut self, id: UnitId, digest: &[u8; 32], matches: &[Match]) -> Result<(), JobError> {
-        self.append(&Record::Unit(id, *digest, matches.to_vec()))?;
+        if let Some(disk) = &mut self.disk {
+            disk.log.append(record::unit(id, digest, matches))?;
+        }
         self.keep(id, *digest, matches)
     }
 

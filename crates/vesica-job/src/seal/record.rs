@@ -134,13 +134,7 @@ impl Record {
                 out.extend(serde_json::to_vec(groups).expect("groups are plain data"));
                 out
             }
-            Record::Unit(id, digest, matches) => {
-                let mut out = vec![2];
-                out.extend(id.0.to_le_bytes());
-                out.extend(digest);
-                out.extend(matches.iter().flat_map(|m| m.to_bytes()));
-                out
-            }
+            Record::Unit(id, digest, matches) => unit(*id, digest, matches),
         }
     }
 
@@ -191,6 +185,16 @@ impl Record {
             _ => None,
         }
     }
+}
+
+/// A [`Record::Unit`] as it is written.
+pub fn unit(id: UnitId, digest: &[u8; 32], matches: &[Match]) -> Vec<u8> {
+    let mut out = vec![2];
+    out.reserve(4 + digest.len() + Match::BYTES * matches.len());
+    out.extend(id.0.to_le_bytes());
+    out.extend(digest);
+    matches.iter().for_each(|m| out.extend_from_slice(&m.to_bytes()));
+    out
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Where several parties learn: that they found the same, and where two do, how many rows each has for it.
 
 use crate::error::JobError;
-use crate::input::keys::KeyId;
 use crate::meet::peers::Peers;
-use crate::units::found::{Match, matches};
+use crate::units::found::{Counts, Match, matches};
 use vesica_session::{Error, Lines, Misbehaviour, SessionRng, Unit};
 use vesica_spec::Plan;
 
@@ -33,7 +32,7 @@ impl Both {
     pub fn compare(
         self,
         unit: &Unit,
-        rows: &[(KeyId, u64)],
+        counts: &Counts,
         places: &mut [u32],
         lines: &mut Lines,
         rng: &mut SessionRng,
@@ -43,12 +42,12 @@ impl Both {
         let mut hash = blake3::Hasher::new();
         places.iter().for_each(|&place| _ = hash.update(&unit.keys[place as usize].0));
         if !self.multiply {
-            return Ok((matches(rows, places).collect(), *hash.finalize().as_bytes()));
+            return Ok((matches(counts, places).collect(), *hash.finalize().as_bytes()));
         }
         lines.peer()?.step("same");
         self.same("unit", unit.id.0, hash.finalize().as_bytes(), lines, rng)?;
         let most = unit.capacity().min(unit.capacity_of(lines.peer()?.peer()));
-        let matches = count_rows(rows, places, most, lines)?;
+        let matches = count_rows(counts, places, most, lines)?;
         for m in &matches {
             // The same on both sides, like the rest.
             let (fewer, more) = (m.rows.min(m.times), m.rows.max(m.times));
@@ -101,20 +100,20 @@ impl Both {
 
 /// The matches at `places` of a unit, with the peer's row counts. These are sent as a list that is as long as the keys that could be
 /// common, with zeros behind those that are: its length tells nobody how many are.
-fn count_rows(rows: &[(KeyId, u64)], places: &[u32], most: usize, lines: &mut Lines) -> Result<Vec<Match>, JobError> {
-    let mine = places.iter().map(|&place| rows[place as usize]);
+fn count_rows(counts: &Counts, places: &[u32], most: usize, lines: &mut Lines) -> Result<Vec<Match>, JobError> {
+    let mine = places.iter().map(|&place| counts.at(place));
     let ch = lines.peer()?;
     ch.step("multiplicity");
-    let mut counts = Vec::with_capacity(most * COUNT);
+    let mut said = Vec::with_capacity(most * COUNT);
     for (_, rows) in mine.clone() {
         if rows >> (8 * COUNT) != 0 {
             return Err(Error::Bug(format!("a key has {rows} rows")).into());
         }
-        counts.extend_from_slice(&rows.to_le_bytes()[..COUNT]);
+        said.extend_from_slice(&rows.to_le_bytes()[..COUNT]);
     }
-    counts.resize(most * COUNT, 0);
+    said.resize(most * COUNT, 0);
     // Both found the same keys in the same order, or the peer did not follow the protocol.
-    let theirs = ch.swap_exact(&counts, most * COUNT)?;
+    let theirs = ch.swap_exact(&said, most * COUNT)?;
     let mut theirs = theirs.as_chunks::<COUNT>().0.iter().map(|count| {
         let mut word = [0; 8];
         word[..COUNT].copy_from_slice(count);
@@ -132,12 +131,15 @@ fn count_rows(rows: &[(KeyId, u64)], places: &[u32], most: usize, lines: &mut Li
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::keys::KeyId;
     use vesica_session::Fault;
     use vesica_session::{Channel, Result, memory};
     use vesica_types::Party;
     use vesica_types::{Digest, UnitId};
 
-    const ROWS: [(KeyId, u64); 3] = [(KeyId(4), 1), (KeyId(8), 20), (KeyId(2), 3)];
+    fn rows() -> Counts {
+        Counts::of(UnitId(0), vec![1, 20, 3])
+    }
 
     /// What this side makes of the counts, if the peer answers with `reply`.
     fn counted(reply: Vec<u8>) -> std::result::Result<Vec<Match>, JobError> {
@@ -147,7 +149,7 @@ mod tests {
                 there.send(&reply)?;
                 there.recv(1 << 10).map(drop)
             });
-            count_rows(&ROWS, &[2, 1], 3, &mut Lines::new(vec![Box::new(here)]))
+            count_rows(&rows(), &[2, 1], 3, &mut Lines::new(vec![Box::new(here)]))
         })
     }
 
@@ -158,7 +160,7 @@ mod tests {
     #[test]
     fn counts_stand_beside_their_keys() {
         let matches = counted(bytes(&[5, 1 << 33, 0])).unwrap();
-        let wanted = [Match { key: KeyId(2), rows: 3, times: 5 }, Match { key: KeyId(8), rows: 20, times: 1 << 33 }];
+        let wanted = [Match { key: KeyId(2), rows: 3, times: 5 }, Match { key: KeyId(1), rows: 20, times: 1 << 33 }];
         assert_eq!(matches, wanted);
         assert_eq!(wanted.map(|m| Match::from_bytes(&m.to_bytes())), wanted);
     }
@@ -176,7 +178,7 @@ mod tests {
             let mut lines = Lines::new(vec![Box::new(channel)]);
             let mut rng = SessionRng::from_seed(zeroize::Zeroizing::new([place; 32]));
             let both = Both { salt: [7; 32], place, multiply: true };
-            let result = both.compare(&unit(&[1, 2, 3]), &ROWS, &mut places, &mut lines, &mut rng);
+            let result = both.compare(&unit(&[1, 2, 3]), &rows(), &mut places, &mut lines, &mut rng);
             let told = lines.peer().unwrap().meter().steps.iter().any(|step| step.name == "multiplicity");
             (result.map(|(matches, _)| matches.len()), told)
         };

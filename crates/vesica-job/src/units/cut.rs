@@ -4,17 +4,20 @@
 //! between the parties or units are joined: what stands on a unit's way to its first message is a function of its keys alone.
 
 use crate::error::JobError;
-use crate::input::keys::{KeyId, Keys, Reading, parts, salted};
+use crate::input::keys::{Keys, Reading, parts, salted};
 use crate::input::ordered::Ordered;
-use crate::input::parted::{Parted, Parting, RECORD, ROW, digest, record, row, to_bytes};
+use crate::input::parted::{Parted, Parting, RECORD, ROW, Room, digest, record, row, to_bytes};
 use crate::input::repeats::Repeats;
 use crate::input::values::Rows;
 use crate::tell::control::Control;
 use crate::threads::cores;
+use crate::units::found::{Counts, Match};
+use crate::units::marks::Marks;
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
 use vesica_session::{Error, Unit};
-use vesica_spec::{Duplicates, Share};
+use vesica_spec::{Duplicates, Plan, Share};
 use vesica_suite::Sizes;
 use vesica_table::{Spilled, Table};
 use vesica_types::{Digest, UnitId};
@@ -45,6 +48,8 @@ pub struct Units {
     empties: Spilled,
     /// The table.
     path: PathBuf,
+    /// The rows that are marked as units end, if any are.
+    marks: Mutex<Option<Marks>>,
 }
 
 /// The first rows of keys, a bucket a unit: a record for each key.
@@ -77,7 +82,7 @@ impl Units {
             _ => Firsts::Alone(Ordered::new(firsts, most, dir)),
         };
         let others = others.map(|others| Ordered::new(others, most, dir));
-        Self { sizes, place, firsts, others, empties, path: path.to_owned() }
+        Self { sizes, place, firsts, others, empties, path: path.to_owned(), marks: Mutex::default() }
     }
 
     /// Cuts the keys of `table`, of which `keys` is known, into units by the run's salt. Where keys repeat, `repeats` says which rows
@@ -116,10 +121,11 @@ impl Units {
             how: &how,
             as_written: false,
             key: &key,
+            counts: false,
             buckets: units as usize,
-            memory: memory - others.unwrap_or(0),
+            room: Room { memory: memory - others.unwrap_or(0), records: keys.distinct },
             empties: true,
-            others,
+            others: others.map(|memory| Room { memory, records: keys.duplicates }),
             repeats,
             dir,
             ctl,
@@ -199,13 +205,54 @@ impl Units {
         ids
     }
 
-    /// The unit, and the number and row count of each of its keys.
+    /// From now on the rows of common keys are marked, if that is of use for the output of `plan`'s party: what does not fit in memory
+    /// goes to `dir`. `rows` are all of the table.
+    ///
+    /// # Errors
+    /// Those of opening a spill; none is known.
+    pub fn mark_rows(&self, plan: &Plan, rows: u64, dir: &Path) -> Result<(), JobError> {
+        *self.marks() = if self.have_others() { None } else { Marks::of(plan, rows, self.sizes.units, dir)? };
+        Ok(())
+    }
+
+    /// The marks, as far as there are some. There are none any more.
+    pub fn take_marks(&self) -> Option<Marks> {
+        self.marks().take()
+    }
+
+    fn marks(&self) -> MutexGuard<'_, Option<Marks>> {
+        self.marks.lock().expect("no worker panics")
+    }
+
+    /// A unit has ended for the first time in its run: it has these matches, whose keys have these rows, if rows are marked.
+    ///
+    /// # Errors
+    /// Those of spilling.
+    pub fn mark(&self, id: UnitId, matches: &[Match], rows: &[u64]) -> Result<(), JobError> {
+        let mut marks = self.marks();
+        let Some(of_all) = marks.as_mut().filter(|_| matches.len() == rows.len()) else { return Ok(()) };
+        // What is marked in part is of no use: units are read then.
+        of_all.mark(id, matches, rows).inspect_err(|_| *marks = None)?;
+        Ok(())
+    }
+
+    /// The unit, and how many rows each of its keys has.
     ///
     /// # Errors
     /// [`Error::Overflow`] if it has more keys than its public capacity; [`vesica_table::Error::Changed`] if a key is there twice;
     /// those of reading what was spilled.
-    pub fn unit(&self, id: UnitId) -> Result<(Unit, Vec<(KeyId, u64)>), JobError> {
-        self.keys(id, |_| {})
+    pub fn unit(&self, id: UnitId) -> Result<(Unit, Counts), JobError> {
+        self.keys(id, None)
+    }
+
+    /// The same, and the number of each key's first row if rows are marked; else none.
+    ///
+    /// # Errors
+    /// As [`Units::unit`].
+    pub fn unit_to_mark(&self, id: UnitId) -> Result<(Unit, Counts, Vec<u64>), JobError> {
+        let (mut rows, marked) = (Vec::new(), self.marks().is_some());
+        let (unit, counts) = self.keys(id, Some(&mut rows).filter(|_| marked))?;
+        Ok((unit, counts, rows))
     }
 
     /// The unit, and the number of each key's first row.
@@ -214,11 +261,11 @@ impl Units {
     /// As [`Units::unit`].
     pub fn unit_and_rows(&self, id: UnitId) -> Result<(Unit, Vec<u64>), JobError> {
         let mut rows = Vec::new();
-        let (unit, _) = self.keys(id, |row| rows.push(row))?;
+        let (unit, _) = self.keys(id, Some(&mut rows))?;
         Ok((unit, rows))
     }
 
-    fn keys(&self, id: UnitId, first: impl FnMut(u64)) -> Result<(Unit, Vec<(KeyId, u64)>), JobError> {
+    fn keys(&self, id: UnitId, first: Option<&mut Vec<u64>>) -> Result<(Unit, Counts), JobError> {
         match &self.firsts {
             Firsts::Alone(firsts) => self.keys_of(firsts, id, first),
             Firsts::Counted(firsts) => self.keys_of(firsts, id, first),
@@ -229,27 +276,38 @@ impl Units {
         &self,
         firsts: &Ordered<N>,
         id: UnitId,
-        mut first: impl FnMut(u64),
-    ) -> Result<(Unit, Vec<(KeyId, u64)>), JobError> {
+        mut first: Option<&mut Vec<u64>>,
+    ) -> Result<(Unit, Counts), JobError> {
         let (capacity, held) = (self.sizes.capacity(self.place), firsts.len(id.0 as usize));
         if held as u64 > capacity {
             return Err(Error::Overflow { unit: id, capacity }.into());
         }
-        let (mut keys, mut rows) = (Vec::with_capacity(held), Vec::with_capacity(held));
+        let (mut keys, mut counts) = (Vec::with_capacity(held), Vec::new());
+        if N != RECORD {
+            counts.reserve(held);
+        }
+        if let Some(first) = &mut first {
+            first.reserve(held);
+        }
         firsts.read(id.0 as usize, &mut |records| {
             for record in records {
                 let digest = digest(record);
                 if keys.last() == Some(&digest) {
                     return Err(self.changed());
                 }
-                first(row(&record[..RECORD]));
-                rows.push((KeyId::new(id, keys.len() as u64), rows_of(record)));
                 keys.push(digest);
+            }
+            if N != RECORD {
+                counts.extend(records.iter().map(rows_of));
+            }
+            if let Some(first) = &mut first {
+                first.extend(records.iter().map(|record| row(&record[..RECORD])));
             }
             Ok(())
         })?;
         let capacities = self.sizes.capacities.iter().map(|&keys| keys as usize).collect();
-        Ok((Unit { id, keys, place: self.place, capacities }, rows))
+        let counts = if N == RECORD { Counts::alone(id) } else { Counts::of(id, counts) };
+        Ok((Unit { id, keys, place: self.place, capacities }, counts))
     }
 
     /// The rows of a unit that take part, key by key and then in the input's order, and whether each is its key's first.
@@ -399,7 +457,7 @@ mod tests {
             let units = cut(rows, &keys, None, how).unwrap();
             let mut before = 0;
             let bytes = (0..UNITS).map(|id| {
-                assert!(!units.unit(UnitId(id)).unwrap().1.is_empty());
+                assert!(!units.unit(UnitId(id)).unwrap().0.keys.is_empty());
                 let [firsts, others] = units.taken();
                 assert_eq!(others, 0, "other rows of a key wait until the units are joined");
                 firsts - std::mem::replace(&mut before, firsts)

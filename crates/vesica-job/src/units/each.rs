@@ -1,11 +1,12 @@
 //! The loop that runs units, many at once.
 
 use crate::error::JobError;
-use crate::input::keys::KeyId;
 use crate::meet::peers::Peers;
+use crate::seal::ledger::Ledger;
 use crate::tell::control::{Control, Event};
 use crate::units::compare::Both;
-use crate::units::found::{Match, matches};
+use crate::units::cut::Units;
+use crate::units::found::{Counts, Match, matches};
 use crate::units::work::Work;
 use crate::world::{Turns, scope};
 use std::sync::Mutex;
@@ -21,9 +22,9 @@ pub fn run(protocol: &dyn Protocol, work: Work<'_>, rng: &SessionRng) -> Result<
     let total = done.len() as u64;
     let missing = missing(done);
     let mut finished = total - missing.len() as u64;
-    let one = |id: UnitId, lines: &mut Lines| matched(protocol, units.unit(id)?, both, lines, rng);
-    all(missing, units.sizes.in_flight, peers, &*world.turns, ctl, one, |id, (matches, digest)| {
-        ledger.commit(id, &digest, &matches)?;
+    let one = |id: UnitId, lines: &mut Lines| Ended::of(protocol, units, id, both, lines, rng);
+    all(missing, units.sizes.in_flight, peers, &*world.turns, ctl, one, |id, ended: Ended| {
+        ended.keep(id, units, ledger)?;
         finished += 1;
         peers.set_progress("match", finished, Some(total));
         Ok(finished)
@@ -35,13 +36,57 @@ pub fn missing(done: &[bool]) -> Vec<UnitId> {
     (0..).zip(done).filter(|(_, done)| !**done).map(|(id, _)| UnitId(id)).collect()
 }
 
-/// The matches of a unit, given the number and row count of each of its keys, and a digest of them.
+/// What a unit of this party's found.
+pub struct Ended {
+    /// The common keys.
+    pub matches: Vec<Match>,
+    /// A digest of them.
+    pub digest: [u8; 32],
+    /// The first row of each of them, if rows are marked; else none.
+    pub rows: Vec<u64>,
+}
+
+impl Ended {
+    /// Runs a unit of `units`.
+    ///
+    /// # Errors
+    /// Those of reading it, and of [`matched`].
+    pub fn of(
+        protocol: &dyn Protocol,
+        units: &Units,
+        id: UnitId,
+        both: Option<Both>,
+        lines: &mut Lines,
+        rng: &SessionRng,
+    ) -> Result<Self, JobError> {
+        let (unit, counts, firsts) = units.unit_to_mark(id)?;
+        let (matches, digest) = matched(protocol, (unit, &counts), both, lines, rng)?;
+        Ok(Self { rows: rows_of(&matches, &firsts), matches, digest })
+    }
+
+    /// Keeps what was found, for good. Of a unit that is done again the first result stands.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn keep(&self, id: UnitId, units: &Units, ledger: &mut Ledger) -> Result<(), JobError> {
+        let again = ledger.has(id);
+        ledger.commit(id, &self.digest, &self.matches)?;
+        if again { Ok(()) } else { units.mark(id, &self.matches, &self.rows) }
+    }
+}
+
+/// The rows of these keys, of all `firsts` of a unit; none if there are none.
+pub fn rows_of(matches: &[Match], firsts: &[u64]) -> Vec<u64> {
+    matches.iter().filter_map(|m| firsts.get(m.key.place() as usize).copied()).collect()
+}
+
+/// The matches of a unit, given how many rows each of its keys has, and a digest of them.
 ///
 /// # Errors
 /// Those of the protocol and of comparing its results.
 pub fn matched(
     protocol: &dyn Protocol,
-    (unit, rows): (Unit, Vec<(KeyId, u64)>),
+    (unit, counts): (Unit, &Counts),
     both: Option<Both>,
     lines: &mut Lines,
     rng: &SessionRng,
@@ -50,8 +95,8 @@ pub fn matched(
     let mut chance = rng.unit(unit.id)?;
     let mut places = protocol.unit(&unit, lines, &mut chance)?;
     match both {
-        Some(both) => both.compare(&unit, &rows, &mut places, lines, &mut chance),
-        None => Ok((matches(&rows, &places).collect(), [0; 32])),
+        Some(both) => both.compare(&unit, counts, &mut places, lines, &mut chance),
+        None => Ok((matches(counts, &places).collect(), [0; 32])),
     }
 }
 

@@ -154,7 +154,33 @@ impl OfUnit {
     }
 }
 
+/// How many rows the keys of a unit have on this side.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counts {
+    unit: UnitId,
+    /// By the keys' places; nothing where each has one.
+    rows: Vec<u64>,
+}
+
+impl Counts {
+    /// One of each key of `unit`.
+    pub fn alone(unit: UnitId) -> Self {
+        Self { unit, rows: Vec::new() }
+    }
+
+    /// So many of the keys of `unit`, by their places.
+    pub fn of(unit: UnitId, rows: Vec<u64>) -> Self {
+        Self { unit, rows }
+    }
+
+    /// The number of the key at `place`, and how many rows it has.
+    pub fn at(&self, place: u32) -> (KeyId, u64) {
+        let rows = if self.rows.is_empty() { 1 } else { self.rows[place as usize] };
+        (KeyId::new(self.unit, place.into()), rows)
+    }
+}
+
 /// The matches at `places` of a unit, whose peer's row counts stay unknown.
-pub fn matches(rows: &[(KeyId, u64)], places: &[u32]) -> impl Iterator<Item = Match> {
-    places.iter().map(|&place| rows[place as usize]).map(|(key, rows)| Match { key, rows, times: 1 })
+pub fn matches(counts: &Counts, places: &[u32]) -> impl Iterator<Item = Match> {
+    places.iter().map(|&place| counts.at(place)).map(|(key, rows)| Match { key, rows, times: 1 })
 }

@@ -4,6 +4,7 @@ pub mod compare;
 pub mod cut;
 pub mod each;
 pub mod found;
+pub mod marks;
 mod shares;
 mod whole;
 pub mod work;

@@ -4,6 +4,7 @@ use crate::error::JobError;
 use crate::tell::control::{Control, Event};
 use crate::threads::cores;
 use crate::units::cut::Units;
+use crate::units::each::{Ended, rows_of};
 use crate::units::found::{Match, matches};
 use crate::units::work::Work;
 use std::path::{Path, PathBuf};
@@ -56,13 +57,14 @@ pub fn run(
             let mut places = Places::new(&*places);
             let mut first = 0;
             for id in all {
-                let (unit, rows) = units.unit(id)?;
+                let (unit, counts, firsts) = units.unit_to_mark(id)?;
                 let end = first + unit.keys.len() as u64;
                 let mine: Vec<u32> = places.below(end)?.into_iter().map(|place| (place - first) as u32).collect();
                 let mut hash = blake3::Hasher::new();
                 mine.iter().for_each(|&place| _ = hash.update(&unit.keys[place as usize].0));
-                let found: Vec<Match> = matches(&rows, &mine).collect();
-                ledger.commit(id, hash.finalize().as_bytes(), &found)?;
+                let matches: Vec<Match> = matches(&counts, &mine).collect();
+                let (digest, rows) = (*hash.finalize().as_bytes(), rows_of(&matches, &firsts));
+                Ended { matches, digest, rows }.keep(id, units, ledger)?;
                 first = end;
             }
             places.end()?;

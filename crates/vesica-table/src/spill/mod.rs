@@ -32,6 +32,9 @@ use std::sync::Arc;
 /// The most buckets of a [`Spill`].
 pub const MAX_BUCKETS: usize = 1 << 16;
 
+/// Bytes of a piece that takes little longer to write and to read than a longer one.
+const LONG: usize = 256 << 10;
+
 /// Fixed-size records parted into buckets in bounded memory; beyond it, in one private file without a name, which is
 /// gone however the program ends.
 ///
@@ -53,6 +56,25 @@ impl Spill {
             return Err(Error::Bug("a spill of records of no bytes".into()));
         }
         Ok(Self { log: Log::new(buckets, memory_bytes, dir)?, record: record_bytes })
+    }
+
+    /// The same for about so many records. Where they will not all fit, it takes no more of the memory than long pieces in the
+    /// file need: memory that was never touched costs a processor more than a piece that is written and read.
+    ///
+    /// Example: 10^8 records of 21 bytes in 400 buckets and 1 GiB go through 100 MiB.
+    ///
+    /// # Errors
+    /// As [`Spill::new`].
+    pub fn of(
+        records: u64,
+        buckets: usize,
+        record_bytes: usize,
+        memory_bytes: usize,
+        dir: &Path,
+    ) -> Result<Self, Error> {
+        let fits = records.saturating_mul(record_bytes as u64) <= memory_bytes as u64;
+        let memory = if fits { memory_bytes } else { memory_bytes.min(buckets.saturating_mul(LONG)) };
+        Self::new(buckets, record_bytes, memory, dir)
     }
 
     /// Appends `record` to `bucket`.
@@ -181,7 +203,8 @@ impl Spilled {
     /// # Errors
     /// Those of reading the file.
     pub fn read_into(&self, bucket: usize, bytes: &mut Vec<u8>) -> Result<(), Error> {
-        bytes.clear();
+        // What is there is written over, and not filled with zeros first.
+        bytes.resize(self.runs.sizes[bucket] as usize, 0);
         self.runs.read(bucket, bytes)
     }
 

@@ -49,22 +49,23 @@ impl Runs {
         }
     }
 
-    /// Appends what is in `bucket` to `bytes`.
-    pub(super) fn read(&self, bucket: usize, bytes: &mut Vec<u8>) -> Result<(), Error> {
-        let size = self.sizes[bucket] as usize;
-        bytes.reserve(size);
+    /// Makes `bytes`, which are as many, what is in `bucket`.
+    pub(super) fn read(&self, bucket: usize, mut bytes: &mut [u8]) -> Result<(), Error> {
         for run in 0..self.indexes.len() {
-            let from = bytes.len();
             let read = self.piece(run, bucket).and_then(|piece| {
-                bytes.resize(from + (piece.end - piece.start) as usize, 0);
-                self.file()?.read_exact_at(&mut bytes[from..], piece.start)
+                let size = usize::try_from(piece.end.saturating_sub(piece.start)).unwrap_or(usize::MAX);
+                let own = bytes.split_off_mut(..size).ok_or(io::ErrorKind::InvalidData)?;
+                self.file()?.read_exact_at(own, piece.start)
             });
             read.map_err(|e| Error::reading(&self.dir, e))?;
         }
         if self.indexes.is_empty() {
-            self.memory.pieces(bucket, 0, size).for_each(|piece| bytes.extend_from_slice(piece));
+            for piece in self.memory.pieces(bucket, 0, bytes.len()) {
+                let Some(own) = bytes.split_off_mut(..piece.len()) else { break };
+                own.copy_from_slice(piece);
+            }
         }
-        Ok(())
+        if bytes.is_empty() { Ok(()) } else { Err(Error::reading(&self.dir, io::ErrorKind::InvalidData.into())) }
     }
 
     pub(crate) fn stream(self: &Arc<Self>, bucket: usize) -> Stream {

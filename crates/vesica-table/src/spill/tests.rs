@@ -43,6 +43,24 @@ proptest! {
 }
 
 #[test]
+fn what_will_not_fit_takes_no_more_memory_than_long_pieces() {
+    const MEMORY: usize = 64 << 20;
+    for (records, most) in [(0, MEMORY), (MEMORY as u64 / 16, MEMORY), (MEMORY as u64, 3 * LONG), (u64::MAX, 3 * LONG)]
+    {
+        let mut spill = Spill::of(records, 3, 16, MEMORY, &dir()).unwrap();
+        (0..200_000u128).for_each(|i| spill.push(i as usize % 3, &i.to_le_bytes()).unwrap());
+        assert!(spill.log.runs.memory.slabs.iter().map(Vec::len).sum::<usize>() <= most);
+        let spilled = spill.finish().unwrap();
+        assert_eq!(spilled.disk_bytes() > 0, most < MEMORY);
+        for bucket in 0..3 {
+            let expected = (0..200_000u128).filter(|i| *i as usize % 3 == bucket).flat_map(u128::to_le_bytes);
+            assert!(spilled.read(bucket).unwrap().into_iter().eq(expected));
+        }
+    }
+    assert!(Spill::of(u64::MAX, 0, 16, MEMORY, &dir()).is_err());
+}
+
+#[test]
 fn within_the_budget_nothing_is_written_and_beyond_it_all_is_kept() {
     for (memory, on_disk) in [(1 << 20, false), (1 << 12, true), (3 << 10, true)] {
         let mut spill = Spill::new(7, 16, memory, &dir()).unwrap();

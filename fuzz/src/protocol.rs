@@ -10,8 +10,11 @@ use vesica_testkit::{bob, carol, digests, fixed_rng, many_with};
 use vesica_types::{Coins, Digest, Party, TagLen, UnitId};
 
 /// Alice's groups, where a job has some: few, and so many that they go by trees.
-const FEW: Grouping = Grouping { of: 0, most: 5, sums: 1, least: 2, of_a_key: 5 };
+const FEW: Grouping = Grouping { of: 0, most: 5, sums: 1, of_other: 0, least: 2, of_a_key: 5 };
 const MANY: Grouping = Grouping { most: 64, of_a_key: 1, ..FEW };
+/// The same with a sum of Bob's too.
+const BOTH: Grouping = Grouping { sums: 2, of_other: 1, ..FEW };
+const MANY_OF_BOTH: Grouping = Grouping { sums: 2, of_other: 1, ..MANY };
 
 /// Everything that a job of two or three parties may ask for: an honest Alice is the first of them.
 pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
@@ -66,6 +69,10 @@ pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
     // The last, so that inputs which were kept mean what they meant.
     for learners in [&[0][..], &[1], &[0, 1]] {
         add(MANY, 2, learners, None, ResultKind::Groups, None, None);
+    }
+    for learners in [&[0][..], &[1], &[0, 1]] {
+        add(BOTH, 2, learners, None, ResultKind::Groups, None, None);
+        add(MANY_OF_BOTH, 2, learners, None, ResultKind::Groups, None, None);
     }
     all
 });
@@ -138,11 +145,15 @@ impl Case {
             }
             Opened::Shares(side) => {
                 let values: Vec<u64> = if terms.values == Some(place) { (0..here as u64).collect() } else { Vec::new() };
-                let (values, labels) = match choice.groups.filter(|groups| groups.of == place) {
+                let (values, labels) = match choice.groups {
                     Some(groups) => {
-                        let entries: Vec<(u32, u32)> = (0..here as u32).map(|key| (key, key % groups.most)).collect();
-                        let numbers: Vec<u64> = (0..here as u64).collect();
-                        (Values::new(1, entries, numbers)?, vec![[7; LABEL]; groups.most as usize])
+                        let (most, width, labels) = match groups.of == place {
+                            true => (groups.most, groups.sums - groups.of_other, groups.most),
+                            false => (1, groups.of_other, 0),
+                        };
+                        let entries: Vec<(u32, u32)> = (0..here as u32).map(|key| (key, key % most)).collect();
+                        let numbers: Vec<u64> = (0..here as u64 * u64::from(width)).collect();
+                        (Values::new(width as usize, entries, numbers)?, vec![[7; LABEL]; labels as usize])
                     }
                     None => (values.into(), Vec::new()),
                 };

@@ -149,6 +149,43 @@ def test_totals_by_group(port: int, most: int, of_a_key: int, least: int) -> Non
     assert sorted(got, key=order) == want and len(want) > 1
 
 
+#: By columns and by trees: groups of alice's, and values of both or of bob alone.
+@pytest.mark.parametrize(("most", "of_a_key", "of_alice"), [(8, 8, True), (200, 2, True), (200, 2, False)])
+def test_totals_by_group_of_values_of_both(port: int, most: int, of_a_key: int, of_alice: bool) -> None:
+    chance = random.Random(most)
+    shops = 4 if most == 8 else 150
+    sales = pa.Table.from_pylist([{"id": f"c{row // 2}", "shop": chance.randrange(shops), "cents": chance.randrange(-500, 5000)} for row in range(1200)])
+    # Some of bob's customers stand in two rows, and some have no number.
+    seen = [{"id": f"c{i}", "times": chance.choice([None, 0, 1, 7, -3])} for i in [*range(80, 700), *range(100, 300)]]
+    campaign = pa.Table.from_pylist(seen, schema=pa.schema([("id", pa.string()), ("times", pa.int64())]))
+    alice, bob = jobs(
+        port,
+        result="groups",
+        learns=["alice", "bob"],
+        accept=["small_groups", "chosen_groups", "chosen_values"],
+        groups={"of": "alice", "by": ["shop"], "most": most, "of_a_key": of_a_key, "least": 2},
+        sums=[{"name": "times", "of": "bob"}, *([{"name": "spend", "of": "alice"}] if of_alice else [])],
+    )
+    if of_alice:
+        alice["mine"]["input"]["values"] = {"spend": "cents"}
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(vesica.run, bob, input=campaign)
+        reports = [vesica.run(alice, input=sales), other.result()]
+    query = """
+        WITH mine AS (SELECT id, shop, SUM(cents) AS spend FROM sales GROUP BY id, shop),
+             theirs AS (SELECT id, COALESCE(SUM(times), 0) AS times FROM campaign GROUP BY id)
+        SELECT CAST(shop AS VARCHAR), COUNT(*), SUM(times), SUM(spend) FROM mine JOIN theirs USING (id)
+        GROUP BY shop HAVING COUNT(*) >= 2
+    """
+    want = sorted((shop, keys, int(times), int(spend) if of_alice else None) for shop, keys, times, spend in duckdb.sql(query).fetchall())
+    assert len(want) > 3
+    for report in reports:
+        assert report.table is not None
+        told = report.table.to_arrow().to_pylist()
+        assert sorted((row["shop"], row["keys"], row["times"], row.get("spend")) for row in told) == want
+        assert all(row["times_mean"] == row["times"] / row["keys"] for row in told)
+
+
 @pytest.mark.parametrize("result", ["count", "sum"])
 def test_totals_of_three(port: int, result: str, tmp_path: Path) -> None:
     names = ["alice", "bob", "carol"]

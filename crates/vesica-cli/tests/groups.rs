@@ -137,6 +137,61 @@ fn those_that_learn_are_told_each_group_and_no_more() {
     }
 }
 
+/// Values of both parties, in an order that is not the protocol's: each key's rows are added up first, and bob's count once in a group.
+#[test]
+fn values_of_both_parties_are_added_up() {
+    let seen = |i: i64| [i * i - 900, 17 * i];
+    let bob: String = (20..90).map(|i| format!("k{i},{}\nk{i},{}\n,5\n", seen(i)[0], seen(i)[1])).collect();
+    let (alice, _) = tables();
+    let theirs: BTreeMap<String, i64> = (20..90).map(|i| (format!("k{i}"), seen(i).iter().sum())).collect();
+    let mut want: BTreeMap<Vec<String>, (BTreeSet<String>, i64, i64)> = BTreeMap::new();
+    for row in alice.lines().skip(1).map(fields).filter(|row| theirs.contains_key(&row[0])) {
+        let (keys, views, spend) = want.entry(row[1..3].to_vec()).or_default();
+        *views += if keys.insert(row[0].clone()) { theirs[&row[0]] } else { 0 };
+        *spend += row[3].parse::<i64>().unwrap_or(0);
+    }
+    let want: Vec<String> = want
+        .into_iter()
+        .filter(|(_, (keys, ..))| keys.len() >= 5)
+        .map(|(by, (keys, views, spend))| format!("{by:?} {} {views} {spend}", keys.len()))
+        .collect();
+    assert!(want.len() > 3);
+    for learners in [&["alice", "bob"][..], &["bob"], &["alice"]] {
+        let mut two = job(5);
+        let spend = "{ name = \"spend\", of = \"alice\", largest = 1000000 }";
+        two.change(spend, &format!("{{ name = \"views\", of = \"bob\", largest = 9000 }}, {spend}"));
+        let accept = match learners {
+            ["alice"] => "[\"chosen_groups\"]",
+            ["bob"] => "[\"chosen_values\"]",
+            _ => "[\"chosen_groups\", \"chosen_values\"]",
+        };
+        two.change("[\"chosen_groups\"]", accept);
+        two.bob.change("keys = [\"id\"]", "keys = [\"id\"], values = { views = \"times\" }");
+        two.write("bob.csv", format!("id,times\n{bob}"));
+        if let [only] = learners {
+            two.only(only);
+        }
+        two.run_well();
+        for name in learners {
+            let text = two.read(&format!("{name}.out.csv"));
+            let mut lines = text.lines();
+            assert_eq!(lines.next(), Some("region,age,keys,views,views_mean,spend,spend_mean"));
+            let told: Vec<String> = lines
+                .map(fields)
+                .map(|row| {
+                    let mean = row[3].parse::<i64>().unwrap() as f64 / row[2].parse::<f64>().unwrap();
+                    assert!((row[4].parse::<f64>().unwrap() - mean).abs() < 1e-9, "{row:?}");
+                    format!("{:?} {} {} {}", &row[..2], row[2], row[3], row[5])
+                })
+                .collect();
+            assert_eq!(told, want, "{learners:?}");
+        }
+        // Values beyond what was agreed on are named before contact, with their row.
+        two.bob.change("largest = 9000", "largest = 5000");
+        two.bob.start().wait(LONG).bad(3, &["row", "times", "shared.sums"]);
+    }
+}
+
 /// A connection that breaks in the middle: the run begins anew, and its totals are those of one attempt.
 #[test]
 fn a_broken_connection_does_not_mix_attempts() {
@@ -225,7 +280,7 @@ fn what_groups_are_not_for_is_refused() {
         (
             "name = \"spend\", of = \"alice\"",
             "name = \"spend\", of = \"bob\"",
-            &["shared.sums.of", "party with the groups"],
+            &["mine.input.values", "adds up values of bob"],
         ),
         ("unit = 25", "unit = 25\ndp = { epsilon = 1.0 }", &["shared.dp", "remove it"]),
         ("unit = 25", "unit = 25\nsecurity = \"malicious\"", &["shared.security"]),
@@ -240,7 +295,14 @@ fn what_groups_are_not_for_is_refused() {
     }
     let mut two = job(5);
     two.bob.change("keys = [\"id\"]", "keys = [\"id\"], values = { spend = \"v\" }");
-    two.bob.start().wait(LONG).bad(2, &["mine.input.values", "shared.groups.of"]);
+    two.bob.start().wait(LONG).bad(2, &["mine.input.values", "adds up values of alice"]);
+    // Values of bob's, and nobody has agreed that he may choose them; and too many groups of a key for them.
+    let mut two = job(5);
+    two.bob.change("name = \"spend\", of = \"alice\"", "name = \"spend\", of = \"bob\"");
+    two.bob.start().wait(LONG).bad(2, &["shared.accept", "chosen_values", "each bit of a group's sum"]);
+    two.bob.change("[\"chosen_groups\"]", "[\"chosen_groups\", \"chosen_values\"]");
+    two.bob.change("most = 12, of_a_key = 3", "most = 129, of_a_key = 129");
+    two.bob.start().wait(LONG).bad(2, &["shared.groups.of_a_key", "128 is the most", "of_a_key = 1"]);
     let mut two = job(5);
     two.alice.change("alice.out.csv", "alice.csv");
     two.alice.start().wait(LONG).bad(2, &["alice.csv"]);

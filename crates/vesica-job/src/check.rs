@@ -133,7 +133,7 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
     for column in plan.value.iter().chain(sums) {
         checked.add("values", format!("{column}: whole numbers, and every sum of them fits into 64 bits"));
     }
-    if let Some(grouped) = &plan.grouped {
+    if let Some(grouped) = plan.grouped.as_ref().filter(|grouped| !grouped.by.is_empty()) {
         let by = grouped.by.join(" and ");
         checked
             .add("groups", format!("by {by}: no more than {}, each with a label that is short enough", grouped.most));

@@ -176,11 +176,15 @@ fn side(suite: &dyn Suite, plan: &Plan, seat: Seat, terms: &Terms, mut lines: Li
         Opened::Shares(protocol) => {
             let capacities = sizes.capacities.iter().map(|&keys| keys as usize).collect();
             let values = match plan.choice.groups {
-                // As many entries as there are keys, in one group after the other.
+                // As many entries as there are keys, in one group after the other, if this party has these.
                 Some(groups) => {
-                    let entries: Vec<(u32, u32)> = (0..keys.len() as u32).map(|key| (key, key % groups.most)).collect();
-                    let numbers = vec![1; entries.len() * groups.sums as usize];
-                    Values::new(groups.sums as usize, entries, numbers)?
+                    let (most, sums) = match groups.of == seat.place {
+                        true => (groups.most, groups.sums - groups.of_other),
+                        false => (1, groups.of_other),
+                    };
+                    let entries: Vec<(u32, u32)> = (0..keys.len() as u32).map(|key| (key, key % most)).collect();
+                    let numbers = vec![1; entries.len() * sums as usize];
+                    Values::new(sums as usize, entries, numbers)?
                 }
                 None => vec![1; keys.len()].into(),
             };

@@ -14,6 +14,11 @@
 //! 4. S -> R: the seed and the slots, cut to l bits, of a store of { (y‖j, r_b + F_b(y‖j)) }, with filler to three times the public size.
 //! 5. R: z_b := F_b(x_b‖j_b) + Decode(x_b‖j_b), for empty bins too.  z_b = r_b if x_b is S's key, and else it is uniform.
 //!
+//! If S's keys carry numbers w(y), one or more each, then for each pair of these two more steps, with m_b, random numbers of S's for each bin:
+//! 4'. S -> R: the seed and the slots of a store of { (y‖j, (w(y) - m_b mod 2^64) + F'_b(y‖j)) }, where F' is F with an H_o of the pair's own.
+//! 5'. R: t_b := F'_b(x_b‖j_b) + Decode(x_b‖j_b).  t_b = w(x_b) - m_b if x_b is S's key: uniform to R, as it is if x_b is not.
+//! F' is no part of F and is not made from it: whoever guesses a target, or a number, has F, or F', at other keys of its bin.
+//!
 //! The sender sees d, which a pads. The receiver knows no F_b but its own, unless H_B(y‖j) = H_B(x_b‖j_b): once in |B| for each of S's
 //! three evaluations of a key (`vesica_params::vole_base_bits` of 3·m). So every value in the store but R's own is uniform, and so is the
 //! store: its free slots are random and it has the same number of pairs whatever S holds.
@@ -54,7 +59,29 @@ const MESSAGE: usize = 1 << 20;
 /// In the lowest l bits of a block, a target or what looks like one, for each bin.
 pub type Targets = Zeroizing<Vec<Block>>;
 
-/// The sender's side of a unit. `targets` are random, one a bin; `ys` are distinct, and as many as the store was shaped for.
+/// What the sender programs.
+#[derive(Default)]
+pub struct Program {
+    /// A random target for each bin.
+    pub targets: Targets,
+    /// For each of the numbers that its keys carry, w of each key.
+    pub numbers: Vec<Zeroizing<Vec<u64>>>,
+    /// And m of each bin.
+    pub masks: Vec<Zeroizing<Vec<u64>>>,
+}
+
+/// What the receiver has of a unit.
+#[derive(Default)]
+pub struct Received {
+    /// What is in each bin, by its place in the receiver's keys.
+    pub table: Vec<Option<Entry>>,
+    /// What the function gives there.
+    pub z: Targets,
+    /// For each number that the sender's keys carry, t of each bin.
+    pub carried: Vec<Zeroizing<Vec<u64>>>,
+}
+
+/// The sender's side of a unit. `ys` are distinct, and as many as the store was shaped for. They carry as many numbers as the receiver expects.
 ///
 /// # Errors
 /// Those of the channel; the peer's if it breaks the protocol.
@@ -62,12 +89,13 @@ pub fn send<B: Field>(
     params: &Params,
     base: &softspoken::Sender,
     unit: UnitId,
-    targets: &[Block],
+    program: &Program,
     ys: &[Digest],
     ch: &mut dyn Channel,
     rng: &mut SessionRng,
 ) -> Result<()> {
     let own = Own::new(params, unit);
+    let Program { targets, numbers, masks } = program;
     let bins = params.bins as usize;
     // 2. B;  <- d;  K := B + Δ·d
     ch.step("vole");
@@ -79,6 +107,7 @@ pub fn send<B: Field>(
     // 3. and 4. { (y‖j, r_b + F_b(y‖j)) }
     let mut entries = Vec::with_capacity(3 * ys.len());
     let mut values = Zeroizing::new(Vec::with_capacity(3 * ys.len()));
+    let mut inside = Zeroizing::new(Vec::with_capacity(if numbers.is_empty() { 0 } else { 3 * ys.len() }));
     for ys in ys.chunks(TOGETHER) {
         let places = own.cuckoo.places(ys);
         let places = places.as_flattened();
@@ -89,19 +118,43 @@ pub fn send<B: Field>(
         values.extend(places.iter().map(|&bin| k[bin as usize]));
         let values = &mut values[first..];
         B::mul_add(values, &inner::<B>(entries), *delta);
-        own.outer(values, entries);
+        if !numbers.is_empty() {
+            inside.extend_from_slice(values);
+        }
+        outer(&own.outer, values, entries);
         values.iter_mut().zip(places).for_each(|(value, &bin)| *value ^= targets[bin as usize]);
     }
     // -> the hint
     if params.bits <= 64 {
-        params.send_hint::<u64>(&entries, &values, ch, rng)
+        params.send_hint::<u64>(&entries, &values, ch, rng)?;
     } else {
-        params.send_hint::<Block>(&entries, &values, ch, rng)
+        params.send_hint::<Block>(&entries, &values, ch, rng)?;
     }
+    // 4'. { (y‖j, w(y) - m_b + F'_b(y‖j)) }
+    for (pair, (numbers, masks)) in numbers.chunks(2).zip(masks.chunks(2)).enumerate() {
+        values.copy_from_slice(&inside);
+        outer(&params.of_pair(unit, pair), &mut values, &entries);
+        for (nth, (values, ys)) in values.chunks_mut(3 * TOGETHER).zip(ys.chunks(TOGETHER)).enumerate() {
+            let places = own.cuckoo.places(ys);
+            for (i, (value, &bin)) in values.iter_mut().zip(places.as_flattened()).enumerate() {
+                let key = nth * TOGETHER + i / 3;
+                let less = |which: usize| match (numbers.get(which), masks.get(which)) {
+                    (Some(w), Some(m)) => w[key].wrapping_sub(m[bin as usize]),
+                    _ => 0,
+                };
+                *value ^= Block::from_halves(less(0), less(1));
+            }
+        }
+        // -> the store
+        match numbers {
+            [_] => params.in_bits(64).send_hint::<u64>(&entries, &values, ch, rng)?,
+            _ => params.in_bits(128).send_hint::<Block>(&entries, &values, ch, rng)?,
+        }
+    }
+    Ok(())
 }
 
-/// The receiver's side of a unit: what is in each bin, by its place in `xs`, and what the function gives there. `xs` are distinct, and no
-/// more than the bins were counted for.
+/// The receiver's side of a unit. `xs` are distinct, and no more than the bins were counted for; the sender's keys carry `numbers` numbers each.
 ///
 /// # Errors
 /// As [`send`].
@@ -110,9 +163,10 @@ pub fn receive<B: Field>(
     base: &softspoken::Receiver,
     unit: UnitId,
     xs: &[Digest],
+    numbers: usize,
     ch: &mut dyn Channel,
     rng: &mut SessionRng,
-) -> Result<(Vec<Option<Entry>>, Targets)> {
+) -> Result<Received> {
     let own = Own::new(params, unit);
     let bins = params.bins as usize;
     // 1. x_b‖j_b
@@ -136,7 +190,8 @@ pub fn receive<B: Field>(
     B::pack(&a, &mut wire);
     ch.send(&wire)?;
     // 3. F_b(x_b‖j_b)
-    own.outer(&mut z, &entries);
+    let inside = Zeroizing::new(if numbers > 0 { z.to_vec() } else { Vec::new() });
+    outer(&own.outer, &mut z, &entries);
     // 5. <- the hint
     let decoded = if params.bits <= 64 {
         params.receive_hint::<u64>(&entries, ch)?
@@ -144,13 +199,46 @@ pub fn receive<B: Field>(
         params.receive_hint::<Block>(&entries, ch)?
     };
     z.iter_mut().zip(&*decoded).for_each(|(z, &value)| *z = (*z ^ value) & Block(params.mask()));
-    Ok((table, z))
+    // 5'. <- the stores
+    let mut carried = Vec::with_capacity(numbers);
+    for (pair, first) in (0..numbers).step_by(2).enumerate() {
+        let mut t = inside.clone();
+        outer(&params.of_pair(unit, pair), &mut t, &entries);
+        let two = first + 1 < numbers;
+        let decoded = match two {
+            false => params.in_bits(64).receive_hint::<u64>(&entries, ch)?,
+            true => params.in_bits(128).receive_hint::<Block>(&entries, ch)?,
+        };
+        t.iter_mut().zip(&*decoded).for_each(|(t, &value)| *t ^= value);
+        carried.push(Zeroizing::new(t.iter().map(|t| t.low()).collect()));
+        if two {
+            carried.push(Zeroizing::new(t.iter().map(|t| t.high()).collect()));
+        }
+    }
+    Ok(Received { table, z, carried })
 }
 
 impl Params {
     /// The lowest l bits.
     fn mask(&self) -> u128 {
         u128::MAX >> (128 - self.bits)
+    }
+
+    /// The same with targets of so many bits.
+    fn in_bits(&self, bits: u32) -> Self {
+        Self { bits, ..*self }
+    }
+
+    /// What H_o of a pair of numbers is made from.
+    fn of_pair(&self, unit: UnitId, pair: usize) -> Permutation {
+        Permutation::new(self.block(unit, &[b"pair", &pair.to_le_bytes()[..]].concat()))
+    }
+
+    /// A key of the unit's own, which is public.
+    fn block(&self, unit: UnitId, what: &[u8]) -> Block {
+        let mut hash = blake3::Hasher::new_derive_key("vesica 2026 opprf");
+        hash.update(&self.session).update(&unit.0.to_le_bytes()).update(what);
+        Block::from_le_bytes(hash.finalize().as_bytes().as_chunks().0[0])
     }
 
     /// Bytes of a slot.
@@ -234,11 +322,7 @@ struct Own {
 
 impl Own {
     fn new(params: &Params, unit: UnitId) -> Self {
-        let block = |what: &[u8]| {
-            let mut hash = blake3::Hasher::new_derive_key("vesica 2026 opprf");
-            hash.update(&params.session).update(&unit.0.to_le_bytes()).update(what);
-            Block::from_le_bytes(hash.finalize().as_bytes().as_chunks().0[0])
-        };
+        let block = |what: &[u8]| params.block(unit, what);
         Self {
             cuckoo: Cuckoo::new(params.bins, block(b"bins")),
             entries: [b"first", b"other", b"third"].map(|what| Permutation::new(block(what))),
@@ -258,13 +342,13 @@ impl Own {
             entries.extend((0..ys.len()).flat_map(|i| [0, 1, 2].map(|which| Digest(hashed[which][i].to_le_bytes()))));
         }
     }
+}
 
-    /// H_o: v[i] ← CR(CR(v[i]) + entry[i]), correlation robust as in `vole`.
-    fn outer(&self, v: &mut [Block], entries: &[Digest]) {
-        self.outer.cr(v);
-        v.iter_mut().zip(entries).for_each(|(v, &entry)| *v ^= Block::from(entry));
-        self.outer.cr(v);
-    }
+/// H_o: v[i] ← CR(CR(v[i]) + entry[i]), correlation robust as in `vole`.
+fn outer(permutation: &Permutation, v: &mut [Block], entries: &[Digest]) {
+    permutation.cr(v);
+    v.iter_mut().zip(entries).for_each(|(v, &entry)| *v ^= Block::from(entry));
+    permutation.cr(v);
 }
 
 /// H_B: an entry is a hash already.
@@ -291,12 +375,28 @@ mod tests {
 
     /// What both sides make of these keys.
     fn run<B: Field>(params: Params, xs: &[Digest], ys: &[Digest]) -> Made {
-        let ((table, z), r) = two(
+        let (Received { table, z, .. }, r, _) = run_carrying::<B>(params, xs, ys, 0);
+        (table, z.to_vec(), r)
+    }
+
+    /// The number `which` that a key carries.
+    fn number(y: &Digest, which: usize) -> u64 {
+        u64::from_le_bytes(*y.0.first_chunk().unwrap()).rotate_left(7 * which as u32)
+    }
+
+    /// The same with keys that carry so many numbers, and the sender's masks.
+    fn run_carrying<B: Field>(
+        params: Params,
+        xs: &[Digest],
+        ys: &[Digest],
+        numbers: usize,
+    ) -> (Received, Vec<Block>, Vec<Zeroizing<Vec<u64>>>) {
+        let (received, (r, masks)) = two(
             |lines, rng| {
                 let ch = lines.peer().unwrap();
                 let base = softspoken::Receiver::open(Security::SemiHonest, softspoken::FOLD, &params.session, ch, rng)
                     .unwrap();
-                receive::<B>(&params, &base, UNIT, xs, ch, rng).unwrap()
+                receive::<B>(&params, &base, UNIT, xs, numbers, ch, rng).unwrap()
             },
             |lines, rng| {
                 let ch = lines.peer().unwrap();
@@ -305,11 +405,63 @@ mod tests {
                 let mask = u128::MAX >> (128 - params.bits);
                 let targets: Vec<Block> =
                     (0..params.bins).map(|_| Block(u128::from_le_bytes(rng.bytes()) & mask)).collect();
-                send::<B>(&params, &base, UNIT, &targets, ys, ch, rng).unwrap();
-                targets
+                let targets = Zeroizing::new(targets);
+                let of_keys = |which| Zeroizing::new(ys.iter().map(|y| number(y, which)).collect());
+                let mut drawn = || Zeroizing::new((0..params.bins).map(|_| u64::from_le_bytes(rng.bytes())).collect());
+                let masks: Vec<_> = (0..numbers).map(|_| drawn()).collect();
+                let program = Program { targets, numbers: (0..numbers).map(of_keys).collect(), masks };
+                send::<B>(&params, &base, UNIT, &program, ys, ch, rng).unwrap();
+                (program.targets.to_vec(), program.masks)
             },
         );
-        (table, z.to_vec(), r)
+        (received, r, masks)
+    }
+
+    /// What a key carries comes out under the mask of its bin where it is common, and nothing that looks like it elsewhere: whatever the number of
+    /// targets' bits, and of one number as of several.
+    #[test]
+    fn numbers_come_out_under_masks_where_keys_are_common() {
+        let (xs, ys) = (digests(0, 300), digests(200, 500));
+        for (numbers, bits) in [(1, 57), (2, 64), (3, 77), (4, 128)] {
+            let params = params(310, 300, bits);
+            let (received, _, masks) = run_carrying::<u64>(params, &xs, &ys, numbers);
+            assert_eq!([received.carried.len(), masks.len()], [numbers; 2]);
+            let (mut common, mut halves) = (0, [0u32; 4]);
+            for (which, (carried, masks)) in received.carried.iter().zip(&masks).enumerate() {
+                for (entry, (t, m)) in received.table.iter().zip(carried.iter().zip(&**masks)) {
+                    let key = entry.map(|entry| &xs[entry.key()]);
+                    match key.filter(|key| ys.binary_search(key).is_ok()) {
+                        Some(key) => {
+                            assert_eq!(t.wrapping_add(*m), number(key, which), "{numbers} {which}");
+                            common += 1;
+                        }
+                        None => {
+                            assert_ne!(Some(t.wrapping_add(*m)), key.map(|key| number(key, which)));
+                            halves[which] += t.count_ones();
+                        }
+                    }
+                }
+                let bits = (64 * (params.bins - 100)) as f64;
+                assert!((f64::from(halves[which]) - bits / 2.0).abs() < 5.0 * bits.sqrt() / 2.0, "{halves:?} {bits}");
+            }
+            assert_eq!(common, 100 * numbers);
+        }
+    }
+
+    /// F' of a pair of numbers is not F, nor that of another pair: with empty masks and numbers the stores have nothing in common.
+    #[test]
+    fn each_pair_of_numbers_has_a_function_of_its_own() {
+        let params = params(300, 100, 128);
+        let block = |key: &Permutation| {
+            let mut blocks = [Block(5), Block(6)];
+            outer(key, &mut blocks, &digests(0, 2));
+            blocks
+        };
+        let own = block(&Own::new(&params, UNIT).outer);
+        let pairs = [0, 1, 2].map(|pair| block(&params.of_pair(UNIT, pair)));
+        let other = block(&params.of_pair(UnitId(4), 0));
+        let all = [own, pairs[0], pairs[1], pairs[2], other].concat();
+        assert_eq!(all.iter().map(|block| block.0).collect::<std::collections::BTreeSet<_>>().len(), 10);
     }
 
     #[test]
@@ -368,14 +520,14 @@ mod tests {
                 let ch = lines.peer().unwrap();
                 let base = softspoken::Receiver::open(Security::SemiHonest, softspoken::FOLD, &params.session, ch, rng)
                     .unwrap();
-                receive::<B>(&params, &base, UNIT, &digests(0, 50), ch, rng).map(drop)
+                receive::<B>(&params, &base, UNIT, &digests(0, 50), 0, ch, rng).map(drop)
             },
             |lines, rng| {
                 let ch = lines.peer().unwrap();
                 let base =
                     softspoken::Sender::open(Security::SemiHonest, softspoken::FOLD, &params.session, ch, rng).unwrap();
-                let targets = vec![Block(5); params.bins as usize];
-                send::<B>(&params, &base, UNIT, &targets, ys, ch, rng)
+                let targets = Zeroizing::new(vec![Block(5); params.bins as usize]);
+                send::<B>(&params, &base, UNIT, &Program { targets, ..Program::default() }, ys, ch, rng)
             },
         );
         receiver.0.unwrap();

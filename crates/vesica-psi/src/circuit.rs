@@ -15,23 +15,26 @@
 //!    bits for each bit.   f_b := whether h_b is 0: the product of log l bits.
 //! 4. S -> R: e_b := f_S + x_b.   R -> S: d_b := s - s' + v_b·(1 - 2·f_R) mod 2^64, where (s, s') is (m0, m1) or, if e_b = 1, (m1, m0).
 //!    R's share of f_b·v_b is f_R·v_b - s;  S's is m_x + f_S·d_b: that is s, or s + v_b·(1 - 2·f_R).
+//!    Keys of S's may carry numbers too, to be added up in groups of R's: these take a part in steps 2 and 4 of their own (`sums`).
 //! 5. Each adds its shares over all bins, and over all units when these are done, and its noise if the job asks for any. Both compare names
 //!    of the attempt.
 //! 6. If the job sets a least number: a circuit says whether the count is below it, and both are told that bit; if it is, that is all.
 //! 7. Each sends its share of the total to whoever learns.   Totals by group have a column for each number, or for very many of them trees
 //!    (`scatter`), and other steps 6 and 7 (`groups`).
 //!
-//! Reveals: key_count to everyone, the total to the learners.   Rounds: COT + VOLE + 1 + 1 + log log l + 1 a unit, and 2 more by trees; 2 at the end.
+//! Reveals: key_count to everyone, the total to the learners.
+//! Rounds: COT + VOLE + 1 + 1 + log log l + 1 a unit, 1 more with numbers of S's and 2 more by trees; 2 at the end.
 //! Bytes: |B| + l·(log l)/8 + 8 for each column, and those of l + 2·log l transfers, for each of 1.3·n bins; ⌈l/8⌉·slots(3·m) for the hint.
 //! What is sent in a unit is padded by a coefficient, a triple or a key that is used once, whatever is common: nobody is told a number or a bit
 //! of a unit. A party that deviates can change the total, and R can compare keys of its choice by it: so this is semi-honest only.
-//! Differs from the papers: the party with the values is R, so that they need not travel in the hint; f is never opened.
+//! Differs from the papers: the party with the values of a sum is R, so that they need not travel in the hint; f is never opened.
 
-use crate::gmw::{Base, Made, NEGATIVE, Needs, Numbers};
+use crate::gmw::{Base, Made, NEGATIVE, Needs, Numbers, words};
 use crate::groups;
 pub use crate::groups::{Groups, Params, Total};
 use crate::same::of_one_attempt;
 use crate::scatter::scatter;
+use crate::sums::{self, Sums};
 use std::marker::PhantomData;
 use vesica_oprf::opprf;
 use vesica_oprf::vole::Field;
@@ -80,48 +83,40 @@ impl<B: Field> Circuit<B> {
         ch.step("transfers");
         let pads = if columns.len() > 0 { bins } else { 0 };
         let (trees, of_bins) = (params.trees(), Needs::of_targets(bins, params.opprf.bits as usize, pads));
-        let back = trees.map_or(0, |(shape, _)| bins * shape.transfers());
+        let back = 64 * words(bins) * params.flags() + trees.map_or(0, |(shape, _)| bins * shape.transfers());
         let mut made = base.make(unit.id, Needs { back, ..of_bins }, ch, rng)?;
         // 2. z
-        let (table, z) = if params.puts {
-            opprf::receive::<B>(&params.opprf, &base.receives, unit.id, &unit.keys, ch, rng)?
+        let opprf::Received { table, z, carried: theirs } = if params.puts {
+            opprf::receive::<B>(&params.opprf, &base.receives, unit.id, &unit.keys, params.of_other(), ch, rng)?
         } else {
             let mut ys = unit.keys.clone();
             ys.resize_with(unit.capacity(), || Digest(rng.bytes()));
-            opprf::send::<B>(&params.opprf, &base.sends, unit.id, &made.targets(), &ys, ch, rng)?;
-            Default::default()
+            let program = sums::program(params, &made, values, ys.len(), rng);
+            opprf::send::<B>(&params.opprf, &base.sends, unit.id, &program, &ys, ch, rng)?;
+            opprf::Received { carried: program.masks, ..Default::default() }
         };
         // 3. f
         ch.step("equality");
         let flags = made.meets(&z, ch)?;
-        // 4. f·v
+        // 4. f·v;  5. their sums
         ch.step("values");
         let key = |b: usize| table.get(b).copied().flatten().map(|entry| entry.key());
-        let in_bins = columns.in_bins((0..bins).map(key));
+        let in_bins = columns.in_bins((0..bins).map(key), &theirs);
         let numbers = |column, part, out: &mut [u64]| in_bins.numbers(column, part, out);
-        // 5. Their sums
-        let (kept, of_trees) = (params.total == Total::Shares, trees.map_or(0, |(shape, _)| shape.columns()));
-        let mut scattered = vec![Vec::with_capacity(bins); of_trees];
-        let (mut sums, mut values_of_bins) = (vec![0u64; columns.len() - of_trees], Vec::new());
         let numbers: Option<Numbers<'_>> = if params.puts { Some(&numbers) } else { None };
-        made.times(&flags, columns.len(), bins, numbers, ch, |column, _, shares| match scattered.get_mut(column) {
-            Some(all) => all.extend_from_slice(shares),
-            None => {
-                let sum = &mut sums[column - of_trees];
-                *sum = shares.iter().fold(*sum, |sum, &share| sum.wrapping_add(share));
-                if kept && params.values && column == 0 {
-                    values_of_bins.extend_from_slice(shares);
-                }
-            }
-        })?;
+        let mut sums = Sums::new(params, columns.len());
+        let each = |column, start, shares: &[u64]| sums.take(column, start, shares);
+        made.times(&flags, columns.len(), bins, numbers, ch, each)?;
+        sums.of_other(&mut made, (!params.puts).then_some(&theirs[..]), ch)?;
+        let Sums { scattered, mut sums, values, .. } = sums;
         if let Some(of) = trees {
             let places = params.puts.then(|| in_bins.places());
             sums.splice(..0, scatter(of, base.trees(unit.id), &mut made, &scattered, places, ch, rng)?);
         }
-        let bins = (0..if kept { bins } else { 0 }).map(|b| Share {
+        let bins = (0..if params.total == Total::Shares { bins } else { 0 }).map(|b| Share {
             key: key(b).map(|key| key as u32),
             common: flags[b / 64] >> (b % 64) & 1 == 1,
-            value: values_of_bins.get(b).copied().unwrap_or(0),
+            value: values.as_ref().and_then(|values| values.get(b)).copied().unwrap_or(0),
         });
         Ok(Shares { unit: unit.id, attempt: made.attempt(), sums, bins: bins.collect(), ids: Vec::new() })
     }

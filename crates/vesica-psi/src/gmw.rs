@@ -25,7 +25,7 @@ use vesica_ot::softspoken::{FOLD, Receiver, Sender};
 use vesica_ot::{Security, cot};
 use vesica_session::{Channel, Result, SessionRng};
 use vesica_types::UnitId;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// What both kinds of transfers are made from, for all units of a job.
 pub struct Base {
@@ -343,7 +343,8 @@ impl Made {
 
     /// Shares modulo 2^64 of f·v for each of `n` shared bits f and some columns of numbers v, which one of the parties has. Step 4 of
     /// [`crate::circuit`]. Who has the numbers gives them: it is asked for each part of a column once, in turn. `each` gets a column's number, the
-    /// place of the first of some of its shares, and these. It uses up the pads that whoever has the numbers sends.
+    /// place of the first of some of its shares, and these. It uses up the first `n` of the pads that whoever has the numbers sends: all of them, or
+    /// a multiple of 64.
     ///
     /// # Errors
     /// As [`Made::and`].
@@ -363,8 +364,12 @@ impl Made {
         // who can guess two numbers of a bin would else have its key, and all its other numbers.
         let [to_send, to_receive] = &self.stretch;
         let pairs = (0..columns).step_by(2).map(|first| first..columns.min(first + 2));
-        // A part of a column at a time, so that all that is made for it stays in the cache.
-        let parts = || (0..n).step_by(PART).map(|start| start..n.min(start + PART));
+        // A part of a column at a time, so that all that is made for it stays in the cache; and a message for each lot of it.
+        let parts = |lot: &Range<usize>| {
+            let end = lot.end;
+            lot.clone().step_by(PART).map(move |start| start..end.min(start + PART))
+        };
+        let lots = || (0..n).step_by(LOT).map(|start| start..n.min(start + LOT));
         let [mut pads, mut others] = [(); 2].map(|()| Zeroizing::new(vec![Block::ZERO; PART.min(n)]));
         let [mut masks, mut shares] = [(); 2].map(|()| Zeroizing::new(vec![0u64; PART.min(n)]));
         let flags_of = |part: Range<usize>, masks: &mut [u64]| {
@@ -375,22 +380,22 @@ impl Made {
             // <- e;  -> d
             let e = ch.recv_exact(n.div_ceil(8))?;
             // s and s': the keys change places, where they do, before they are stretched.
-            let [mut keys, mut other_keys] = std::mem::take(&mut self.both);
+            let [mut keys, mut other_keys] = self.both.each_mut().map(|both| first_of(both, n));
             for (j, (key, other)) in keys.iter_mut().zip(&mut *other_keys).enumerate() {
                 let swap = (*key ^ *other) & Block::mask(std::hint::black_box(e[j / 8] >> (j % 8) & 1 == 1));
                 (*key, *other) = (*key ^ swap, *other ^ swap);
             }
             let [keys, other_keys] = [keys, other_keys].map(|keys| Pads::new(to_send, columns, keys));
-            let (mut v, mut wire) = (Zeroizing::new(vec![0u64; PART.min(n)]), vec![0; 16 * n]);
-            for pair in pairs {
-                for part in parts() {
+            let (mut v, mut wire) = (Zeroizing::new(vec![0u64; PART.min(n)]), vec![0; 16 * LOT.min(n)]);
+            for (pair, lot) in pairs.flat_map(|pair| lots().map(move |lot| (pair.clone(), lot))) {
+                for part in parts(&lot) {
                     let len = part.len();
                     keys.of(pair.start / 2, part.clone(), &mut pads);
                     other_keys.of(pair.start / 2, part.clone(), &mut others);
                     flags_of(part.clone(), &mut masks);
-                    for (column, wire) in pair.clone().zip(wire.chunks_exact_mut(8 * n)) {
+                    for (column, wire) in pair.clone().zip(wire.chunks_exact_mut(8 * lot.len())) {
                         numbers(column, part.clone(), &mut v[..len]);
-                        let wire = wire[8 * part.start..].as_chunks_mut().0;
+                        let wire = wire[8 * (part.start - lot.start)..].as_chunks_mut().0;
                         let of = pads.iter().zip(&*others).zip(&*v).zip(&*masks).zip(wire);
                         for (share, ((((&s, &other), &v), &f), d)) in shares[..len].iter_mut().zip(of) {
                             let [s, other] = [s, other].map(|pad| half(pad, column));
@@ -402,7 +407,7 @@ impl Made {
                         each(column, part.start, &shares[..len]);
                     }
                 }
-                ch.send(&wire[..8 * n * pair.len()])?;
+                ch.send(&wire[..8 * lot.len() * pair.len()])?;
             }
             return Ok(());
         }
@@ -413,15 +418,17 @@ impl Made {
         let last = e.len() - 1;
         e[last] &= u8::MAX >> (8 * e.len() - n);
         ch.send(&e)?;
-        let keys = Pads::new(to_receive, columns, std::mem::take(&mut self.one));
-        for pair in pairs {
-            let wire = ch.recv_exact(8 * n * pair.len())?;
-            for part in parts() {
+        first_of(&mut self.choices, n.div_ceil(64));
+        let keys = Pads::new(to_receive, columns, first_of(&mut self.one, n));
+        for (pair, lot) in pairs.flat_map(|pair| lots().map(move |lot| (pair.clone(), lot))) {
+            let wire = ch.recv_exact(8 * lot.len() * pair.len())?;
+            for part in parts(&lot) {
                 let len = part.len();
                 keys.of(pair.start / 2, part.clone(), &mut pads);
                 flags_of(part.clone(), &mut masks);
-                for (column, wire) in pair.clone().zip(wire.chunks_exact(8 * n)) {
-                    let of = pads.iter().zip(&*masks).zip(wire[8 * part.start..].as_chunks().0);
+                for (column, wire) in pair.clone().zip(wire.chunks_exact(8 * lot.len())) {
+                    let wire = wire[8 * (part.start - lot.start)..].as_chunks().0;
+                    let of = pads.iter().zip(&*masks).zip(wire);
                     for (share, ((&pad, &f), d)) in shares[..len].iter_mut().zip(of) {
                         *share = half(pad, column).wrapping_add(u64::from_le_bytes(*d) & f);
                     }
@@ -463,6 +470,16 @@ pub type Numbers<'a> = &'a dyn Fn(usize, Range<usize>, &mut [u64]);
 
 /// Numbers of a column that are worked on at once.
 const PART: usize = 1 << 10;
+
+/// Numbers of a column in a message, at most: more than a unit has bins.
+const LOT: usize = 3 << 19;
+
+/// Takes the first `n` out of some.
+fn first_of<T: Zeroize>(all: &mut Zeroizing<Vec<T>>, n: usize) -> Zeroizing<Vec<T>> {
+    let n = n.min(all.len());
+    let others = all.split_off(n);
+    std::mem::replace(all, Zeroizing::new(others))
+}
 
 /// A column's half of a block.
 fn half(block: Block, column: usize) -> u64 {

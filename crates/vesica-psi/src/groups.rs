@@ -2,7 +2,8 @@
 //! nobody. Part of `circuit`, whose letters these are, with what a job asks of it.
 //!
 //! A bin has v_b = 1 for each group that its key is in, and the key's numbers in that group: step 4 is done for all of these
-//! columns at once, whatever groups a key is in; of very many groups, for fewer columns (`scatter`). Then, for all groups at once:
+//! columns at once, whatever groups a key is in; of very many groups, for fewer columns (`scatter`). Numbers of S's keys are added up in
+//! R's groups too (`sums`): in their columns R has what it decoded for the bin. Then, for all groups at once:
 //!
 //! 6'. h := 1 - [count < least], in shares, as in step 6 but not opened.  Shares of h·count and of each h·sum: both have a share of the number,
 //!     so each multiplies its own as in step 4, in its own direction.  If S learns, R draws a key of two words for each group, and S is to get
@@ -60,6 +61,8 @@ pub struct Groups {
     pub most: u32,
     /// Sums of each.
     pub sums: u32,
+    /// How many of these are of S's numbers: the last ones.
+    pub of_other: u32,
     /// The number of common keys below which nothing is told of a group.
     pub least: u64,
     /// Groups that a key may be in.
@@ -76,12 +79,21 @@ impl Groups {
 
     /// The trees of a bin, if they go by trees.
     fn shape(self) -> Option<Shape> {
-        Shape::of(self.most, self.sums, self.of_a_key)
+        Shape::of(self.most, self.sums, self.of_a_key, self.of_other)
     }
 
-    /// Bytes that a party holds for the trees of a bin: both keys of each transfer, and shares of step 4.
+    /// How many groups a bin has counts of in step 4, by which S's numbers are multiplied; none if there are no such numbers.
+    pub fn flags(self) -> u32 {
+        let all = self.shape().map_or(self.most, |shape| self.of_a_key << shape.log_low);
+        if self.of_other > 0 { all } else { 0 }
+    }
+
+    /// Bytes that a party holds for a bin: both keys of each transfer of trees, and shares of step 4; and for numbers of S's both keys of each
+    /// transfer of theirs, the numbers, and what their stores are made from.
     pub fn memory(self) -> u64 {
-        self.shape().map_or(0, |shape| 32 * shape.transfers() as u64 + 8 * shape.columns() as u64)
+        let of_trees = self.shape().map_or(0, |shape| 32 * shape.transfers() as u64 + 8 * shape.columns() as u64);
+        let of_other = if self.of_other > 0 { 300 + 16 * u64::from(self.of_other) } else { 0 };
+        of_trees + of_other + 33 * u64::from(self.flags())
     }
 }
 
@@ -102,6 +114,8 @@ enum Column {
 pub struct Columns<'a> {
     columns: Vec<Column>,
     values: &'a Values,
+    /// Numbers of a group of this party's keys. What comes behind them is of the other's.
+    own: usize,
     keys: usize,
     shape: Option<Shape>,
 }
@@ -120,6 +134,7 @@ impl<'a> Columns<'a> {
         let of_a_key = shape.map_or(entries.len(), |shape| shape.of_a_key as usize);
         let further = entries.iter().skip(of_a_key);
         let lost = further.zip(entries).fold(lost, |lost, (entry, before)| lost | (entry.0 == before.0));
+        let own = groups.map_or(1, |groups| groups.sums.saturating_sub(groups.of_other) as usize);
         if lost {
             return Err(Error::Bug("values of a key or a group that is not there".into()));
         }
@@ -136,7 +151,7 @@ impl<'a> Columns<'a> {
             None => Vec::new(),
         };
         columns.extend(counted.then_some(Column::Keys));
-        Ok(Self { columns, values, keys, shape })
+        Ok(Self { columns, values, own, keys, shape })
     }
 
     /// How many there are.
@@ -145,8 +160,12 @@ impl<'a> Columns<'a> {
     }
 
     /// The same where `bins` has the place of each bin's key: entries in the order of bins, so that a column is written from its beginning to its
-    /// end.
-    pub fn in_bins(&self, bins: impl Iterator<Item = Option<usize>>) -> InBins<'_> {
+    /// end. `theirs` has t of each bin for each number of S's keys.
+    pub fn in_bins<'b>(
+        &'b self,
+        bins: impl Iterator<Item = Option<usize>>,
+        theirs: &'b [Zeroizing<Vec<u64>>],
+    ) -> InBins<'b> {
         let entries = self.values.entries();
         let mut starts = vec![0; self.keys + 1];
         entries.iter().for_each(|&(key, _)| starts[key as usize + 1] += 1);
@@ -163,13 +182,14 @@ impl<'a> Columns<'a> {
             full.push(u64::from(key.is_some()));
             ends.push(sorted.len());
         }
-        InBins { columns: self, entries: sorted, ends, full }
+        InBins { columns: self, theirs, entries: sorted, ends, full }
     }
 }
 
 /// Columns whose bins are known.
 pub struct InBins<'a> {
     columns: &'a Columns<'a>,
+    theirs: &'a [Zeroizing<Vec<u64>>],
     entries: Vec<InBin>,
     /// How many entries there are in so many bins.
     ends: Vec<usize>,
@@ -189,31 +209,37 @@ struct InBin {
 impl InBins<'_> {
     /// Writes the numbers of a column for some bins. It is the same work for each column, however many keys are in its group.
     pub fn numbers(&self, column: usize, bins: Range<usize>, out: &mut [u64]) {
-        let values = self.columns.values;
         match self.columns.columns[column] {
             Column::Keys => out.copy_from_slice(&self.full[bins]),
             Column::KeysOf(group) => self.of(bins, out, |entry| entry.group == group, |_| 1),
-            Column::Numbers(group, which) => {
-                self.of(bins, out, |entry| entry.group == group, |entry| values.numbers(entry)[which as usize]);
-            }
+            Column::Numbers(group, which) => self.those(bins, out, |entry| entry.group == group, which as usize),
             Column::Tree(nth, low, which) => {
                 let lowest = self.columns.shape.map_or(0, |shape| (1 << shape.log_low) - 1);
                 let is_in = |entry: &InBin| (entry.nth == nth) & (entry.group & lowest == low);
                 match which.checked_sub(1) {
                     None => self.of(bins, out, is_in, |_| 1),
-                    Some(which) => self.of(bins, out, is_in, |entry| values.numbers(entry)[which as usize]),
+                    Some(which) => self.those(bins, out, is_in, which as usize),
                 }
             }
         }
     }
 
+    /// Writes a number of the entry that `is_in`, of each of some bins: of this party's keys, or what it has of one of the other's.
+    fn those(&self, bins: Range<usize>, out: &mut [u64], is_in: impl Fn(&InBin) -> bool, which: usize) {
+        let Columns { values, own, .. } = self.columns;
+        match which.checked_sub(*own) {
+            None => self.of(bins, out, is_in, |entry| values.numbers(entry.entry as usize)[which]),
+            Some(which) => self.of(bins, out, is_in, |entry| self.theirs[which][entry.bin as usize]),
+        }
+    }
+
     /// Writes the number of the entry that `is_in`, of each of some bins.
-    fn of(&self, bins: Range<usize>, out: &mut [u64], is_in: impl Fn(&InBin) -> bool, number: impl Fn(usize) -> u64) {
+    fn of(&self, bins: Range<usize>, out: &mut [u64], is_in: impl Fn(&InBin) -> bool, number: impl Fn(&InBin) -> u64) {
         out.fill(0);
         for entry in &self.entries[self.ends[bins.start]..self.ends[bins.end]] {
             // Or the compiler makes a branch of it.
             let is_in = std::hint::black_box(u64::from(is_in(entry)));
-            out[entry.bin as usize - bins.start] |= number(entry.entry as usize) & is_in.wrapping_neg();
+            out[entry.bin as usize - bins.start] |= number(entry) & is_in.wrapping_neg();
         }
     }
 
@@ -233,7 +259,27 @@ impl InBins<'_> {
 impl Params {
     /// The numbers that a bin has.
     pub(crate) fn columns<'a>(&self, values: &'a Values, keys: usize) -> Result<Columns<'a>> {
+        let (entries, width, of_other) = (values.entries().len(), values.width(), self.of_other());
+        let wrong = match self.groups() {
+            Some(groups) if self.puts => entries > 0 && width + of_other != groups.sums as usize,
+            // Each key of S's has numbers, if these are added up.
+            Some(_) => of_other > 0 && (entries != keys || entries > 0 && width != of_other),
+            None => false,
+        };
+        if wrong {
+            return Err(Error::Bug("there are not as many numbers for keys as there are sums of them".into()));
+        }
         Columns::new(self.groups(), self.values, self.counts(), values, keys)
+    }
+
+    /// How many numbers of S's are added up in R's groups.
+    pub(crate) fn of_other(&self) -> usize {
+        self.groups().map_or(0, |groups| groups.of_other as usize)
+    }
+
+    /// How many times these are multiplied for each bin.
+    pub(crate) fn flags(&self) -> usize {
+        self.groups().map_or(0, |groups| groups.flags() as usize)
     }
 
     /// Whether all keys are counted.

@@ -28,6 +28,7 @@ mod same;
 mod scatter;
 mod sorted;
 mod star;
+mod sums;
 pub mod tally;
 pub mod unbalanced;
 

@@ -49,6 +49,20 @@ pub fn chosen_groups(place: u8) -> Reveal {
     Reveal { name: "chosen_groups", to: Learner::Place(place), what }
 }
 
+/// The same where values of the other party are added up in these groups.
+pub fn chosen_groups_and_values(place: u8) -> Reveal {
+    let what = "which of many keys of its choice the other party holds, and with which values, if it makes its groups up: it can fill each of them \
+                with common keys up to the least number and add one key more, or give keys values whose sum names those that are common";
+    Reveal { what, ..chosen_groups(place) }
+}
+
+/// What the sums of groups tell a learner that has values and not the groups: it chooses what each key adds.
+pub fn chosen_values_by_group(place: u8) -> Reveal {
+    let what = "for some 62 keys of its choice and each of its sums in which of the groups that are told each of them is, and so that the other \
+                party holds it, if it makes its values up: with powers of two, each bit of a group's sum is a key";
+    Reveal { what, ..chosen_values(place) }
+}
+
 /// What a sum tells a learner that has the values: it chooses what each key adds.
 pub fn chosen_values(place: u8) -> Reveal {
     let what = "which of some 62 keys of its choice all other parties hold, if it makes its values up: with powers of two, each bit of the sum is a \
@@ -218,7 +232,7 @@ mod tests {
             .into_iter()
             .chain([INTERSECTION_SIZE_NOISY, KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC])
             .chain(of_identifiers)
-            .chain([chosen_groups(0), chosen_values(0)])
+            .chain([chosen_groups(0), chosen_groups_and_values(0), chosen_values(0), chosen_values_by_group(0)])
         {
             let cell = format!("| {} |", reveal.what);
             assert!(page.contains(&cell), "the page lacks the words of {}: {}", reveal.name, reveal.what);

@@ -103,7 +103,7 @@ fn units(
         for _ in 0..=u32::from(mixed.is_some()) {
             let side = sides::open_circuit::<u64>((30, 30), asks, lines, rng)?;
             let shares: Result<Vec<Shares>> =
-                (0..3).map(|id| sides::share(&side, id, keys(id), (30, 30), asks.total, lines, rng)).collect();
+                (0..3).map(|id| sides::share(&side, id, keys(id), (30, 30), asks, lines, rng)).collect();
             attempts.push((side, shares?));
         }
         let (side, mut shares) = attempts.pop().expect("there is one");
@@ -150,7 +150,7 @@ fn shares_add_up_to_what_is_common_bin_by_bin() {
                 let params = circuit::Params { values, ..sides::circuit_params(capacities, asks) };
                 let side = circuit::Circuit::<u64>::open(params, lines.peer().unwrap(), rng).unwrap();
                 let shares = match values {
-                    true => sides::share(&side, 0, keys, capacities, asks.total, lines, rng),
+                    true => sides::share(&side, 0, keys, capacities, asks, lines, rng),
                     false => side.unit(&sides::unit(keys, capacities, lines), &Values::default(), lines, rng),
                 };
                 let shares = shares.unwrap();

@@ -12,7 +12,7 @@ use vesica_session::{Error, Fault, Lines, Result, SessionRng, Shared, Shares, Va
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, recorded, set_pairs, two, two_with};
 use vesica_types::Digest;
 
-const GROUPS: Groups = Groups { most: 6, sums: 2, least: 3, of_a_key: 6, labels: true };
+const GROUPS: Groups = Groups { most: 6, sums: 2, of_other: 0, least: 3, of_a_key: 6, labels: true };
 
 /// Both learn, and the first one has the groups.
 const BOTH: Asks = Asks { total: Total::Groups(GROUPS), puts: true, learns: (true, true), least: None, noise: None };
@@ -38,6 +38,7 @@ fn grouped(xs: &[Digest], ys: &[Digest], groups: Groups) -> String {
         for (group, numbers) in sides::groups(&xs[place as usize], groups) {
             let (keys, sums) = all.entry(group).or_insert((0, vec![0; groups.sums as usize]));
             *keys += 1;
+            let numbers = numbers.into_iter().chain(sides::others(&xs[place as usize], groups));
             sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum = sum.wrapping_add(number));
         }
     }
@@ -51,7 +52,7 @@ fn who_learns_is_told_what_a_plain_grouped_join_gives() {
     let (mut told_some, mut left_out) = (false, false);
     for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
         for (most, sums, least) in [(1, 1, 1), (6, 2, 3), (36, 0, 2), (9, 3, 5)] {
-            let groups = Groups { most, sums, least, of_a_key: most, labels: true };
+            let groups = Groups { most, sums, of_other: 0, least, of_a_key: most, labels: true };
             let learns = [(true, true), (true, false), (false, true)][(i + sums as usize) % 3];
             let want = grouped(&xs, &ys, groups);
             told_some |= !want.is_empty();
@@ -72,7 +73,7 @@ const TREES: [(u32, u32, u32); 5] = [(150, 1, 2), (250, 0, 2), (100, 4, 3), (60,
 fn groups_by_trees_are_told_what_a_plain_grouped_join_gives() {
     for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
         let (most, sums, of_a_key) = TREES[i % TREES.len()];
-        let groups = Groups { most, sums, least: 1 + i as u64 % 3, of_a_key, labels: true };
+        let groups = Groups { most, sums, of_other: 0, least: 1 + i as u64 % 3, of_a_key, labels: true };
         assert!(groups.by_trees());
         let learns = [(true, true), (true, false), (false, true)][i % 3];
         let want = grouped(&xs, &ys, groups);
@@ -88,12 +89,49 @@ fn groups_by_trees_are_told_what_a_plain_grouped_join_gives() {
     }
 }
 
+/// Values of the party without the groups are added up in them as well, with the other's and without, by columns and by trees.
+#[test]
+fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
+    for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
+        for (most, of_a_key, sums, of_other, by_trees) in
+            [(6, 6, 3, 2, false), (9, 9, 1, 1, false), (64, 1, 1, 1, true), (130, 3, 5, 3, true), (7, 2, 4, 4, false)]
+        {
+            let least = 1 + i as u64 % 3;
+            let groups = Groups { most, sums, of_other, least, of_a_key, labels: true };
+            assert_eq!(groups.by_trees(), by_trees);
+            let learns = [(true, true), (true, false), (false, true)][(i + of_other as usize) % 3];
+            let want = grouped(&xs, &ys, groups);
+            let of = Asks { least: (i % 4 == 3).then_some(1), ..asks(groups, learns) };
+            let got = if i % 2 == 0 { found::<u64>(&xs, &ys, of) } else { found::<Block>(&xs, &ys, of) };
+            let none = ideal::intersection(&xs, &ys).is_empty() && of.least.is_some();
+            let told = |learns: bool| match (none, learns) {
+                (true, _) => "too few".to_owned(),
+                (_, true) => want.clone(),
+                _ => String::new(),
+            };
+            assert_eq!(got, [told(learns.0), told(learns.1)], "{name}, {groups:?}");
+        }
+    }
+}
+
+/// More flags than a part of step 4 has, of which none ends where a group does.
+#[test]
+fn values_of_the_other_party_of_many_bins() {
+    let (xs, ys) = (digests(0, 3000), digests(1000, 3500));
+    for (most, of_a_key) in [(11, 11), (64, 1)] {
+        let groups = Groups { most, sums: 2, of_other: 1, least: 2, of_a_key, labels: true };
+        let want = grouped(&xs, &ys, groups);
+        assert!(want.matches(';').count() > 8);
+        assert_eq!(found::<u64>(&xs, &ys, asks(groups, (true, true))), [want.clone(), want]);
+    }
+}
+
 /// A job says in how many groups a key may be. Whatever it says, and so by trees or by columns, the same is told.
 #[test]
 fn trees_and_columns_tell_the_same() {
     let (xs, ys) = (digests(0, 90), digests(20, 120));
     for (most, sums) in [(100, 4), (200, 1)] {
-        let by = |of_a_key| Groups { most, sums, least: 1, of_a_key, labels: true };
+        let by = |of_a_key| Groups { most, sums, of_other: 0, least: 1, of_a_key, labels: true };
         assert!(by(3).by_trees() && !by(most).by_trees());
         let want = grouped(&xs, &ys, by(3));
         assert!(want.matches(';').count() > 20, "{want}");
@@ -106,7 +144,7 @@ fn trees_and_columns_tell_the_same() {
 /// A key that is in more groups than the job allows is a caller's fault where trees have no place for it.
 #[test]
 fn a_key_in_more_groups_than_there_are_trees_is_a_bug() {
-    let groups = Groups { most: 64, sums: 1, least: 1, of_a_key: 1, labels: true };
+    let groups = Groups { most: 64, sums: 1, of_other: 0, least: 1, of_a_key: 1, labels: true };
     let side = |asks: Asks| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -130,7 +168,7 @@ fn a_key_in_more_groups_than_there_are_trees_is_a_bug() {
 #[test]
 fn small_groups_are_left_out() {
     let (xs, ys) = (digests(0, 60), digests(20, 90));
-    let groups = Groups { most: 4, sums: 1, least: 1, of_a_key: 4, labels: true };
+    let groups = Groups { most: 4, sums: 1, of_other: 0, least: 1, of_a_key: 4, labels: true };
     let all = grouped(&xs, &ys, groups);
     let sizes: Vec<u64> = all.split("; ").map(|group| group.split(' ').nth(2).unwrap().parse().unwrap()).collect();
     assert!(sizes.len() == 4 && sizes.iter().min() < sizes.iter().max(), "{all}");
@@ -182,7 +220,7 @@ fn of_one_or_three(total: Total, puts: bool, from: u64) -> impl FnOnce(&mut Line
 #[test]
 fn groups_add_up_to_the_sum() {
     let (sum, _) = two(of_one_or_three(Total::Sum, true, 0), of_one_or_three(Total::Sum, false, 8));
-    let groups = Total::Groups(Groups { most: 3, sums: 1, least: 1, of_a_key: 3, labels: true });
+    let groups = Total::Groups(Groups { most: 3, sums: 1, of_other: 0, least: 1, of_a_key: 3, labels: true });
     let (a, b) = two(of_one_or_three(groups, true, 0), of_one_or_three(groups, false, 8));
     let (a, b) = (a.unwrap(), b.unwrap());
     assert_eq!(a, b);
@@ -205,7 +243,7 @@ fn mixed(from: u64, asks: Asks, mixed: u32) -> impl FnOnce(&mut Lines, &mut Sess
             let side = sides::open_circuit::<u64>((30, 30), asks, lines, rng)?;
             let keys = |id| digests(100 * u64::from(id) + from, 100 * u64::from(id) + from + 20);
             let shares: Result<Vec<Shares>> =
-                (0..2).map(|id| sides::share(&side, id, keys(id), (30, 30), asks.total, lines, rng)).collect();
+                (0..2).map(|id| sides::share(&side, id, keys(id), (30, 30), asks, lines, rng)).collect();
             attempts.push((side, shares?));
         }
         let (side, mut shares) = attempts.pop().expect("there are two");
@@ -226,14 +264,14 @@ fn groups_by_trees_of_two_units_are_those_of_all_keys() {
                 let shares: Result<Vec<Shares>> = (0..units)
                     .map(|id| {
                         let first = 100 * u64::from(id) + from;
-                        sides::share(&side, id, digests(first, first + 20), (30, 30), of.total, lines, rng)
+                        sides::share(&side, id, digests(first, first + 20), (30, 30), of, lines, rng)
                     })
                     .collect();
                 Ok(sides::told(sides::open(&side, of, &shares?, lines, rng)?))
             }
         }
     };
-    let groups = Groups { most: 100, sums: 2, least: 1, of_a_key: 2, labels: true };
+    let groups = Groups { most: 100, sums: 2, of_other: 0, least: 1, of_a_key: 2, labels: true };
     assert!(groups.by_trees());
     let of_both = asks(groups, (true, true));
     let (a, b) = two(of(2)(0, of_both), of(2)(8, of_both.other()));
@@ -258,10 +296,15 @@ fn shares_of_another_attempt_are_refused() {
 #[test]
 fn a_hostile_peer_gets_an_error_that_names_it() {
     let (xs, ys) = (digests(0, 40), digests(20, 60));
-    let groups = Groups { most: 40, sums: 3, least: 2, of_a_key: 1, labels: true };
+    let groups = Groups { most: 40, sums: 3, of_other: 0, least: 2, of_a_key: 1, labels: true };
     assert!(groups.by_trees());
     let trees = asks(groups, (true, true));
-    for asks in [BOTH, BOTH.other(), trees, trees.other()] {
+    let of_both = |groups: Groups| asks(Groups { of_other: 1, ..groups }, (true, true));
+    let (values, values_by_trees) = (of_both(GROUPS), of_both(groups));
+    for asks in [BOTH, BOTH.other(), trees, trees.other()]
+        .into_iter()
+        .chain([values, values_by_trees].map(|of| [of, of.other()]).concat())
+    {
         let (mine, theirs) = if asks.puts { (&xs, &ys) } else { (&ys, &xs) };
         let sides = || {
             let alice = sides::circuit::<u64>(mine.clone(), (40, 40), asks);
@@ -303,11 +346,12 @@ fn shape(messages: &[Message]) -> Vec<(bool, usize)> {
 /// what it receives in units and at the end looks random, labels and numbers of small groups included.
 #[test]
 fn what_is_received_is_random_and_as_long_whatever_the_groups() {
-    let by_columns = Groups { most: 16, sums: 2, least: 40, of_a_key: 16, labels: true };
-    let by_trees = Groups { most: 100, sums: 2, least: 9, of_a_key: 2, labels: true };
+    let by_columns = Groups { most: 16, sums: 2, of_other: 0, least: 40, of_a_key: 16, labels: true };
+    let by_trees = Groups { most: 100, sums: 2, of_other: 0, least: 9, of_a_key: 2, labels: true };
     assert!(by_trees.by_trees() && !by_columns.by_trees());
     let of = |groups| [(true, true), (false, true), (true, false)].map(|learns| (groups, learns));
-    for (groups, learns) in [of(by_columns), of(by_trees)].concat() {
+    let of_both = [by_columns, by_trees].map(|groups| (Groups { of_other: 1, ..groups }, (true, true)));
+    for (groups, learns) in [&of(by_columns)[..], &of(by_trees), &of_both].concat() {
         let least = groups.least;
         let mut shapes = Vec::new();
         for (common, keys, least) in
@@ -381,7 +425,7 @@ fn cost(total: Total) -> ([u64; 2], String) {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<([u64; 2], String)> {
             let asks = Asks { total, puts, learns: (!puts, puts), least: None, noise: None };
             let side = sides::open_circuit::<u64>((2000, 2000), asks, lines, rng)?;
-            let shares = sides::share(&side, 0, digests(0, 2000), (2000, 2000), total, lines, rng)?;
+            let shares = sides::share(&side, 0, digests(0, 2000), (2000, 2000), asks, lines, rng)?;
             let bytes = |lines: &mut Lines| lines.peer().map(|ch| ch.meter().bytes()).map(|(sent, got)| sent + got);
             let unit = bytes(lines)?;
             let told = sides::told(sides::open(&side, asks, &[shares], lines, rng)?);
@@ -398,7 +442,7 @@ fn trees_cost_as_many_bytes_as_stated() {
     let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
     let ([of_sum, _], _) = cost(Total::Sum);
     for (most, sums, of_a_key, numbers, depth) in [(512, 1, 1, 16, 6), (150, 1, 2, 16, 5), (60, 16, 1, 17, 6)] {
-        let groups = Groups { most, sums, least: 2, of_a_key, labels: true };
+        let groups = Groups { most, sums, of_other: 0, least: 2, of_a_key, labels: true };
         let ([unit, _], told) = cost(Total::Groups(groups));
         // More trees than a message has.
         let keys = digests(0, 2000);
@@ -417,7 +461,8 @@ fn groups_cost_as_many_bytes_as_stated() {
     let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
     let ([of_sum, end_of_sum], _) = cost(Total::Sum);
     for most in [8, 64] {
-        let ([unit, end], _) = cost(Total::Groups(Groups { most, sums: 1, least: 50, of_a_key: most, labels: true }));
+        let ([unit, end], _) =
+            cost(Total::Groups(Groups { most, sums: 1, of_other: 0, least: 50, of_a_key: most, labels: true }));
         assert_eq!(unit - of_sum, 8 * bins * (2 * u64::from(most) - 1));
         assert!(end < if most == 8 { 200_000 } else { 400_000 }, "{most}: {end}, and of a sum {end_of_sum}");
     }

@@ -160,7 +160,7 @@ fn circuit_sends_these_messages() {
         let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
         cases.insert(name.to_owned(), case);
     }
-    let of = |labels| Total::Groups(Groups { most: 5, sums: 1, least: 3, of_a_key: 5, labels });
+    let of = |labels| Total::Groups(Groups { most: 5, sums: 1, of_other: 0, least: 3, of_a_key: 5, labels });
     for (name, learns, least) in [
         ("groups, both learn", (true, true), None),
         ("groups, their owner learns, 10 at least", (true, false), Some(10)),
@@ -171,13 +171,23 @@ fn circuit_sends_these_messages() {
         let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
         cases.insert(name.to_owned(), case);
     }
-    let many = Groups { most: 64, sums: 1, least: 3, of_a_key: 1, labels: true };
+    let many = Groups { most: 64, sums: 1, of_other: 0, least: 3, of_a_key: 1, labels: true };
     assert!(many.by_trees());
     let asks = sides::Asks { total: Total::Groups(many), puts: true, learns: (false, true), least: None, noise: None };
     let (of_alice, of_bob) = (xs.clone(), ys.clone());
     let case =
         transcript(sides::circuit::<u64>(of_alice, (n, m), asks), sides::circuit::<u64>(of_bob, (m, n), asks.other()));
     cases.insert("groups, by trees".to_owned(), case);
+    for (name, groups) in [
+        ("groups, values of both", Groups { sums: 3, of_other: 2, most: 5, of_a_key: 5, ..many }),
+        ("groups, values of both, by trees", Groups { sums: 2, of_other: 1, ..many }),
+    ] {
+        let (total, learns) = (Total::Groups(groups), (true, true));
+        let asks = sides::Asks { total, puts: true, learns, least: None, noise: None };
+        let (xs, ys) = (xs.clone(), ys.clone());
+        let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
+        cases.insert(name.to_owned(), case);
+    }
     let asks = sides::Asks { total: Total::Count, puts: false, learns: (true, true), least: None, noise: None };
     let case = transcript(sides::circuit::<Block>(xs, (n, m), asks), sides::circuit::<Block>(ys, (m, n), asks.other()));
     cases.insert("count, 128 bits, both learn".to_owned(), case);

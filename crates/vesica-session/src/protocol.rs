@@ -137,6 +137,11 @@ impl Values {
         &self.entries
     }
 
+    /// How many numbers an entry has.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
     /// The numbers of the entry at this place.
     pub fn numbers(&self, entry: usize) -> &[u64] {
         &self.numbers[entry * self.width..][..self.width]

@@ -51,7 +51,8 @@ pub enum Extra {
     /// `result = "groups"` does not hide where `learns` names `shared.groups.of`. Must be accepted by its name.
     ChosenGroups,
     /// Which of some 62 keys of its choice all other parties hold, told to the party with the values if it learns and makes them up: what
-    /// `result = "sum"` without `shared.dp` does not hide where the party with the values learns. Must be accepted by its name.
+    /// `result = "sum"` without `shared.dp` does not hide where the party with the values learns. The same by group, where `result = "groups"`
+    /// adds up values of a party that learns and has not the groups. Must be accepted by its name.
     ChosenValues,
     /// Which of the common identifiers the other party has in one row, told to both: what `match = "pairs"` and `"once"` do not hide. Must be
     /// accepted by its name.

@@ -10,7 +10,7 @@ use crate::key::KeyPlace;
 use crate::memory::Share;
 use crate::parse::nearest;
 use crate::rules::Rule;
-use crate::types::{Budget, Duplicates, Mine, Order, ProxyUrl, Shared, Spec};
+use crate::types::{Budget, Duplicates, Mine, Order, ProxyUrl, Shared, Spec, Sum};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub struct Plan {
     pub lists: Vec<KeyList>,
     /// The column with values that are added up, if this party has them.
     pub value: Option<String>,
-    /// What is grouped and added up, if this party has the groups.
+    /// What is grouped and added up, if this party has the groups, or values that are added up in them.
     pub grouped: Option<GroupedPlan>,
     /// What is done to each of the key columns; of identifiers, to the columns of each, one after the other.
     pub rules: Vec<Vec<Rule>>,
@@ -93,9 +93,9 @@ pub struct Plan {
 /// Which columns are grouped by and added up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupedPlan {
-    /// The columns that rows are grouped by.
+    /// The columns that rows are grouped by; none if the groups are the other party's.
     pub by: Vec<String>,
-    /// For each sum the column that it adds up, and the most that one key may add to it or take from it.
+    /// For each sum of this party's values the column that it adds up, and the most that one key may add to it or take from it.
     pub sums: Vec<(String, Option<u64>)>,
     /// Groups at most.
     pub most: u32,
@@ -552,7 +552,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         }
     }
 
-    let grouped = grouped(shared, mine, owner.as_ref() == Some(&me))?;
+    let grouped = grouped(shared, mine, &me, owner.as_ref())?;
 
     let columns = output.and_then(|o| o.columns.clone());
     if columns.as_ref().is_some_and(Vec::is_empty) {
@@ -696,13 +696,6 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
                 format!("{:?} is not one of shared.parties ({})", sum.of, shared.parties.join(", ")),
             );
         }
-        if sum.of != owner.name() {
-            let why = format!(
-                "the sum \"{}\" is of values of {}, and the groups are of {owner}: only values of the party with the groups are added up by group",
-                sum.name, sum.of
-            );
-            return refuse("shared.sums.of", why);
-        }
         if sum.largest == Some(0) {
             return refuse(
                 "shared.sums.largest",
@@ -727,24 +720,42 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
             format!("the output would have two columns of one name, of these: {}; give them others in by and in shared.sums", names.join(", ")),
         )
     })?;
-    let sums = u32::try_from(shared.sums.len()).unwrap_or(u32::MAX);
-    let of_a_key = groups.of_a_key.unwrap_or(groups.most);
-    Ok(Some(Grouping { of: owner.place(), most: groups.most, sums, least: groups.least, of_a_key }))
+    let count = |sums: usize| u32::try_from(sums).unwrap_or(u32::MAX);
+    let of_other = count(shared.sums.iter().filter(|sum| sum.of != owner.name()).count());
+    let (of_a_key, sums) = (groups.of_a_key.unwrap_or(groups.most), count(shared.sums.len()));
+    Ok(Some(Grouping { of: owner.place(), most: groups.most, sums, of_other, least: groups.least, of_a_key }))
 }
 
-/// The columns that are grouped by and added up, if this party `has` the groups.
-fn grouped(shared: &Shared, mine: &Mine, has: bool) -> Result<Option<GroupedPlan>, SpecError> {
-    let input = &mine.input;
-    let Some(groups) = shared.groups.as_ref().filter(|_| has) else {
-        let given = [("mine.input.groups", input.groups.is_empty()), ("mine.input.values", input.values.is_empty())];
-        return match given.iter().find(|(_, absent)| !absent) {
-            None => Ok(None),
-            Some((field, _)) => Err(SpecError::field(
-                field,
-                "is for the party of shared.groups.of alone, which this one is not; remove it",
-            )),
+/// The columns that are grouped by and added up, if `me` has the groups, or values that are added up in them.
+fn grouped(shared: &Shared, mine: &Mine, me: &Party, owner: Option<&Party>) -> Result<Option<GroupedPlan>, SpecError> {
+    let (input, has) = (&mine.input, owner == Some(me));
+    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
+    let own: Vec<&Sum> = shared.sums.iter().filter(|sum| sum.of == me.name()).collect();
+    let names: Vec<&str> = own.iter().map(|sum| sum.name.as_str()).collect();
+    if !has && !input.groups.is_empty() {
+        let why = "is for the party of shared.groups.of alone, which this one is not; remove it";
+        return refuse("mine.input.groups", why.to_owned());
+    }
+    if let Some(name) = input.values.keys().find(|name| !names.contains(&name.as_str())) {
+        let why = match shared.sums.iter().find(|sum| sum.name == *name) {
+            Some(sum) => format!("\"{name}\" adds up values of {}, by shared.sums; remove it", sum.of),
+            None if names.is_empty() => {
+                format!("names columns of values, and none of shared.sums is of {}; remove it", me.name())
+            }
+            None => {
+                let near = nearest(name, &names).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+                format!("\"{name}\" is not the name of one of shared.sums{near}")
+            }
         };
-    };
+        return refuse("mine.input.values", why);
+    }
+    let column = |name: &String| input.values.get(name).unwrap_or(name).clone();
+    let sums = own.iter().map(|sum| (column(&sum.name), sum.largest)).collect();
+    let Some(groups) = shared.groups.as_ref().filter(|_| has || !own.is_empty()) else { return Ok(None) };
+    if !has {
+        // Its keys are in one group, as far as it knows.
+        return Ok(Some(GroupedPlan { by: Vec::new(), sums, most: 1, of_a_key: 1 }));
+    }
     let by = if input.groups.is_empty() { &groups.by } else { &input.groups };
     if by.len() != groups.by.len() {
         let why = format!(
@@ -753,16 +764,8 @@ fn grouped(shared: &Shared, mine: &Mine, has: bool) -> Result<Option<GroupedPlan
             groups.by.len(),
             groups.by.join(", ")
         );
-        return Err(SpecError::field("mine.input.groups", why));
+        return refuse("mine.input.groups", why);
     }
-    let names: Vec<&str> = shared.sums.iter().map(|sum| sum.name.as_str()).collect();
-    if let Some(name) = input.values.keys().find(|name| !names.contains(&name.as_str())) {
-        let near = nearest(name, &names).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-        let why = format!("\"{name}\" is not the name of one of shared.sums{near}");
-        return Err(SpecError::field("mine.input.values", why));
-    }
-    let column = |name: &String| input.values.get(name).unwrap_or(name).clone();
-    let sums = shared.sums.iter().map(|sum| (column(&sum.name), sum.largest)).collect();
     let of_a_key = groups.of_a_key.unwrap_or(groups.most);
     Ok(Some(GroupedPlan { by: by.clone(), sums, most: groups.most, of_a_key }))
 }
@@ -1153,7 +1156,7 @@ output = { path = "out.csv" }
         let sums = vec![("cents".to_owned(), None), ("n".to_owned(), Some(7))];
         let by = vec!["region".to_owned(), "age".to_owned()];
         assert_eq!(plan.grouped, Some(GroupedPlan { by, sums, most: 9, of_a_key: 9 }));
-        assert_eq!(plan.choice.groups, Some(Grouping { of: 0, most: 9, sums: 2, least: 50, of_a_key: 9 }));
+        assert_eq!(plan.choice.groups, Some(Grouping { of: 0, most: 9, sums: 2, of_other: 0, least: 50, of_a_key: 9 }));
         assert!(plan.output.is_some());
         let plan = with("alice", ", groups = [\"r\", \"a\"]").unwrap();
         assert_eq!(plan.grouped.unwrap().by, ["r", "a"]);
@@ -1166,6 +1169,45 @@ output = { path = "out.csv" }
             ("carol", "", "shared.groups.of"),
         ] {
             assert_eq!(with(owner, input).unwrap_err().field.as_deref(), Some(field), "{owner} {input}");
+        }
+    }
+
+    /// Values are of either party, or of both: each has the columns of its own.
+    #[test]
+    fn values_by_group_are_of_both_parties() {
+        let with = |owner: &str, sums: &[(&str, &str)], input: &str| {
+            let sums: Vec<String> =
+                sums.iter().map(|(name, of)| format!("{{ name = \"{name}\", of = \"{of}\" }}")).collect();
+            let groups = format!("groups = {{ of = \"{owner}\", by = [\"region\"], most = 9 }}");
+            let accept = "accept = [\"chosen_groups\", \"chosen_values\"]";
+            let shared =
+                format!("protocol = \"rr22\"\nresult = \"groups\"\n{accept}\n{groups}\nsums = [{}]", sums.join(", "));
+            let text = job()
+                .replace("protocol = \"ecdh\"", &shared)
+                .replace("keys = [\"id\"]", &format!("keys = [\"id\"]{input}"));
+            plan(&parse(&text).unwrap())
+        };
+        let both = [("views", "bob"), ("spend", "alice"), ("clicks", "bob")];
+        let plan = with("bob", &both, ", values = { spend = \"cents\" }").unwrap();
+        let sums = vec![("cents".to_owned(), None)];
+        assert_eq!(plan.grouped, Some(GroupedPlan { by: vec![], sums: sums.clone(), most: 1, of_a_key: 1 }));
+        assert!(plan.adds_up());
+        let grouping = Grouping { of: 1, most: 9, sums: 3, of_other: 1, least: 50, of_a_key: 9 };
+        assert_eq!(plan.choice.groups, Some(grouping));
+        let plan = with("alice", &both, ", values = { spend = \"cents\" }").unwrap();
+        let by = vec!["region".to_owned()];
+        assert_eq!(plan.grouped, Some(GroupedPlan { by, sums, most: 9, of_a_key: 9 }));
+        assert_eq!(plan.choice.groups, Some(Grouping { of: 0, of_other: 2, ..grouping }));
+        let plan = with("bob", &both[..1], "").unwrap();
+        assert!(plan.grouped.is_none() && !plan.adds_up());
+        for (sums, input, why) in [
+            (&both[..], ", values = { views = \"v\" }", "values of bob"),
+            (&both[..], ", values = { spent = \"v\" }", "did you mean \"spend\""),
+            (&both[..1], ", values = { n = \"v\" }", "none of shared.sums"),
+        ] {
+            let error = with("bob", sums, input).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some("mine.input.values"));
+            assert!(error.message.contains(why), "{error}");
         }
     }
 
@@ -1310,6 +1352,7 @@ output = { path = "out.csv" }
                 reveals::SMALL_GROUPS,
                 reveals::chosen_groups(0),
                 reveals::chosen_values(0),
+                reveals::chosen_values_by_group(0),
                 reveals::LINKS,
             ];
             assert!(told.iter().any(|r| r.name == extra.name()));

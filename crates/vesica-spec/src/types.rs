@@ -134,9 +134,11 @@ fn least_of_a_group() -> u64 {
 pub struct Sum {
     /// What the sum is called in the output.
     pub name: String,
-    /// The party whose values are added up: that of `groups.of`.
+    /// The party whose values are added up: that of `groups.of`, or the other one. A key of the other one's adds all that its rows come to, in
+    /// each of the groups that the key is in.
     pub of: String,
-    /// The most that one key may add to its groups together, or take from them. A table in which the rows of a key come to more is refused.
+    /// The most that the rows of one key may come to, or to less than zero: over all of its groups, if the party has these. A table in which
+    /// they come to more is refused.
     /// When absent, there is no bound but that of all values together, 2^63 - 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest: Option<u64>,
@@ -347,7 +349,7 @@ pub struct Input {
     pub value: Option<String>,
     /// The columns that `shared.result = "groups"` groups rows by; those that are called as `shared.groups.by` where there are none.
     pub groups: Vec<String>,
-    /// The columns that each of `shared.sums` adds up, where they are called otherwise.
+    /// The columns that those of `shared.sums` add up which are of this party, where they are called otherwise.
     pub values: BTreeMap<String, String>,
     /// What its files are, where their names do not say so.
     pub format: Option<Format>,
@@ -379,7 +381,7 @@ struct Written {
     /// called as it is there. An empty field is a group of its own, as in SQL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     groups: Vec<String>,
-    /// For the party of `shared.groups.of`: the columns with the values that `shared.sums` add up, `{ spend = "cents" }`, where a sum and
+    /// For a party of which `shared.sums` add up values: the columns that have these, `{ spend = "cents" }`, where a sum and
     /// its column are not called the same. Values are whole numbers of 64 bits with a sign. An empty field adds nothing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     values: BTreeMap<String, String>,

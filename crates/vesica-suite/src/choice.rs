@@ -50,6 +50,8 @@ pub struct Grouping {
     pub most: u32,
     /// Sums of each.
     pub sums: u32,
+    /// How many of these are of the other party's values.
+    pub of_other: u32,
     /// The number of common keys below which nothing is told of a group.
     pub least: u64,
     /// Groups that a key may be in.
@@ -59,6 +61,9 @@ pub struct Grouping {
 impl Grouping {
     /// The most numbers that a job may have, over all groups: a count and the sums of each.
     pub const NUMBERS: u32 = 1024;
+
+    /// The most groups of a key, as step 4 has them, for which values of the other party are multiplied.
+    pub const FLAGS: u32 = 128;
 
     /// The least number below which a job must accept that it tells of so few keys.
     pub const SMALL: u64 = 5;
@@ -83,6 +88,17 @@ impl Grouping {
         if self.least == 0 {
             let why = "0 keys leave no group out; the least is 1, which tells every group with a common key";
             return refusal("shared.groups.least", why.to_owned());
+        }
+        if self.flags() > Self::FLAGS {
+            let why = format!(
+                "with {} for {} groups, a value of the party without the groups would be multiplied {} times for each key, and {} is the most: \
+                 agree on the number of groups that a key may be in, such as of_a_key = 1, or on fewer groups, or on fewer sums",
+                self.of_a_key,
+                self.most,
+                self.flags(),
+                Self::FLAGS
+            );
+            return refusal("shared.groups.of_a_key", why);
         }
         Ok(())
     }

@@ -2,7 +2,9 @@
 //! job, or written.
 
 use crate::dp::KEYS_ARE_NOT_PEOPLE;
-use crate::{Choice, Cut, Error, Grouping, Opened, Refusal, ResultKind, Seat, Sizes, Suite, Terms, chosen};
+use crate::{
+    Choice, Cut, Error, Grouping, Opened, Refusal, ResultKind, Seat, Sizes, Suite, Terms, chosen, chosen_by_group,
+};
 use vesica_block::Block;
 use vesica_oprf::opprf;
 use vesica_oprf::vole::Field;
@@ -117,8 +119,8 @@ impl Circuit {
 
     /// Groups as the circuit has them. `labels` says whether the party without them learns.
     fn groups(of: Grouping, labels: bool) -> circuit::Groups {
-        let Grouping { of: _, most, sums, least, of_a_key } = of;
-        circuit::Groups { most, sums, least, of_a_key, labels }
+        let Grouping { of: _, most, sums, of_other, least, of_a_key } = of;
+        circuit::Groups { most, sums, of_other, least, of_a_key, labels }
     }
 
     fn with<B: Field + 'static>(
@@ -131,6 +133,11 @@ impl Circuit {
 }
 
 impl Grouping {
+    /// How many times each value of the party without the groups is multiplied, for a key.
+    pub(crate) fn flags(&self) -> u32 {
+        Circuit::groups(*self, true).flags()
+    }
+
     /// Whether far less would be sent if a key could be in one group alone.
     pub fn costs_by_its_groups(&self) -> bool {
         let by_trees = |of_a_key| Circuit::groups(Self { of_a_key, ..*self }, true).by_trees();
@@ -156,7 +163,8 @@ impl Suite for Circuit {
         };
         let small = groups.filter(|groups| groups.least < Grouping::SMALL).map(|_| reveals::SMALL_GROUPS);
         let chosen = chosen(&self.choice, groups.map(|groups| groups.of).or(*values));
-        total.into_iter().chain(small).chain(chosen).chain([reveals::KEY_COUNT]).collect()
+        let by_group = groups.and_then(|groups| chosen_by_group(&self.choice, &groups));
+        total.into_iter().chain(small).chain(chosen).chain(by_group).chain([reveals::KEY_COUNT]).collect()
     }
 
     fn expects(&self, _: &Sizes) -> Vec<String> {

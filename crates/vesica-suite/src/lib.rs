@@ -305,10 +305,19 @@ pub fn choices(choice: &Choice) -> Vec<Choice> {
 fn chosen(choice: &Choice, owner: Option<u8>) -> Option<Reveal> {
     let owner = owner.filter(|owner| choice.learners.contains(owner))?;
     match choice.result {
+        ResultKind::Groups if choice.groups.is_some_and(|groups| groups.of_other > 0) => {
+            Some(reveals::chosen_groups_and_values(owner))
+        }
         ResultKind::Groups => Some(reveals::chosen_groups(owner)),
         ResultKind::Sum if choice.dp.is_none() => Some(reveals::chosen_values(owner)),
         _ => None,
     }
+}
+
+/// The same of the party without the groups, if its values are added up in them.
+fn chosen_by_group(choice: &Choice, groups: &Grouping) -> Option<Reveal> {
+    let other = choice.learners.iter().find(|&&learner| learner != groups.of).filter(|_| groups.of_other > 0);
+    other.map(|&other| reveals::chosen_values_by_group(other))
 }
 
 /// Refuses what a job asks for and its protocol does not have.
@@ -545,7 +554,7 @@ mod tests {
     #[test]
     fn groups_are_of_rr22_and_bounded() {
         let of = |groups| Choice { result: ResultKind::Groups, groups, ..choice(ProtocolName::Rr22, 2, &[0, 1]) };
-        let grouping = Grouping { of: 1, most: 64, sums: 1, least: 50, of_a_key: 64 };
+        let grouping = Grouping { of: 1, most: 64, sums: 1, of_other: 0, least: 50, of_a_key: 64 };
         let with = |grouping| of(Some(grouping));
         assert_eq!(find(&with(grouping)).unwrap().cut(), Cut::Shares);
         assert_eq!(refused(&of(None), "by = "), "shared.groups");
@@ -581,7 +590,26 @@ mod tests {
             let choice = Choice { learners: learners.to_vec(), ..with(grouping) };
             let reveals = find(&choice).unwrap().reveals();
             let told: Vec<Learner> = reveals.iter().filter(|r| r.name == "chosen_groups").map(|r| r.to).collect();
+            assert!(reveals.iter().all(|reveal| reveal.name != "chosen_values"));
             assert_eq!(told, if chosen { vec![Learner::Place(1)] } else { vec![] });
+        }
+        // Whoever has values and not the groups can choose these.
+        let both = Grouping { sums: 2, of_other: 1, ..grouping };
+        let [of_groups, of_values] = [("chosen_groups", Learner::Place(1)), ("chosen_values", Learner::Place(0))];
+        for (learners, want) in
+            [(&[0, 1][..], vec![of_groups, of_values]), (&[1], vec![of_groups]), (&[0], vec![of_values])]
+        {
+            let reveals = find(&Choice { learners: learners.to_vec(), ..with(both) }).unwrap().reveals();
+            let chosen = reveals.iter().filter(|reveal| reveal.name.starts_with("chosen_"));
+            assert_eq!(chosen.map(|reveal| (reveal.name, reveal.to)).collect::<Vec<_>>(), want);
+        }
+        // Its values are not multiplied too often, which a key in one group never makes them.
+        let many = Grouping { most: 129, of_a_key: 129, ..both };
+        assert_eq!(refused(&with(many), "128 is the most"), "shared.groups.of_a_key");
+        assert!(find(&with(Grouping { most: 128, of_a_key: 128, ..both })).is_ok());
+        for (most, sums) in (1..=512).flat_map(|most| (1..1024 / most).map(move |sums| (most, sums))) {
+            let one = Grouping { most, sums, of_other: sums, of_a_key: 1, ..grouping };
+            assert!(one.check().is_ok(), "{most} {sums}");
         }
     }
 
@@ -740,8 +768,14 @@ mod tests {
         let malicious = Choice { security: Security::Malicious, ..rr22(3, &[0], None) };
         assert_eq!(refused(&malicious, "semi-honest"), "shared.security");
         for result in [ResultKind::Groups, ResultKind::Shares, ResultKind::Ids] {
-            let groups =
-                (result == ResultKind::Groups).then_some(Grouping { of: 0, most: 4, sums: 1, least: 5, of_a_key: 4 });
+            let groups = (result == ResultKind::Groups).then_some(Grouping {
+                of: 0,
+                most: 4,
+                sums: 1,
+                of_other: 0,
+                least: 5,
+                of_a_key: 4,
+            });
             let other = Choice { result, groups, ..rr22(5, &[0, 1, 2, 3, 4], Some(1)) };
             assert_eq!(refused(&other, "two parties"), "shared.result");
         }

@@ -443,7 +443,7 @@ impl Many {
         for id in 0..units {
             let unit = self.unit(id, place);
             let has_values = total == Total::Sum && place == self.learners[0];
-            let values = if has_values { values(&unit.keys, total) } else { Values::default() };
+            let values = if has_values { values(&unit.keys, total, true) } else { Values::default() };
             shares.push(side.unit(&unit, &values, lines, rng)?);
         }
         side.open(&shares, &[], lines, rng)
@@ -487,7 +487,7 @@ pub fn groups(key: &Digest, groups: Groups) -> Vec<(u32, Vec<i64>)> {
     let number = |group: u32, which: u32| value(key).rotate_left(3 * group + which) >> (20 + which);
     let of = |i| {
         let group = (first + 5 * i) % groups.most;
-        (group, (0..groups.sums).map(|which| number(group, which)).collect())
+        (group, (0..groups.sums - groups.of_other).map(|which| number(group, which)).collect())
     };
     let mut all: Vec<(u32, Vec<i64>)> = (0..many).map(of).collect();
     all.sort();
@@ -495,24 +495,30 @@ pub fn groups(key: &Digest, groups: Groups) -> Vec<(u32, Vec<i64>)> {
     all
 }
 
+/// The numbers that a key of the party without the groups has, in whatever groups it is.
+pub fn others(key: &Digest, groups: Groups) -> Vec<i64> {
+    (0..groups.of_other).map(|which| value(key).rotate_left(11 + 5 * which) >> (18 + which)).collect()
+}
+
 /// What the groups are called.
 pub fn labels(groups: Groups) -> Vec<Label> {
     (0..groups.most).map(|group| std::array::from_fn(|byte| (group as usize * 7 + byte) as u8)).collect()
 }
 
-/// What these keys bring to a total.
-pub fn values(keys: &[Digest], total: Total) -> Values {
+/// What these keys bring to a total, as those of the party that puts its keys into bins or of the other one.
+pub fn values(keys: &[Digest], total: Total, puts: bool) -> Values {
     let Total::Groups(of) = total else {
         return keys.iter().map(|key| value(key) as u64).collect::<Vec<_>>().into();
     };
     let (mut entries, mut numbers) = (Vec::new(), Vec::new());
     for (place, key) in (0..).zip(keys) {
-        for (group, of_key) in groups(key, of) {
+        for (group, of_key) in if puts { groups(key, of) } else { vec![(0, others(key, of))] } {
             entries.push((place, group));
             numbers.extend(of_key.into_iter().map(|number| number as u64));
         }
     }
-    Values::new(of.sums as usize, entries, numbers).expect("they are in order")
+    let width = if puts { of.sums - of.of_other } else { of.of_other };
+    Values::new(width as usize, entries, numbers).expect("they are in order")
 }
 
 /// Bits of a target in these tests.
@@ -558,12 +564,12 @@ pub fn share<B: Field>(
     id: u32,
     keys: Vec<Digest>,
     capacities: (usize, usize),
-    total: Total,
+    asks: Asks,
     lines: &mut Lines,
     rng: &mut SessionRng,
 ) -> Result<Shares> {
     let unit = Unit { id: UnitId(id), ..unit(keys, capacities, lines) };
-    let values = values(&unit.keys, total);
+    let values = values(&unit.keys, asks.total, asks.puts);
     side.unit(&unit, &values, lines, rng)
 }
 
@@ -590,7 +596,7 @@ pub fn circuit<B: Field>(
 ) -> impl FnOnce(&mut Lines, &mut SessionRng) -> Result<String> {
     move |lines, rng| {
         let side = open_circuit::<B>(capacities, asks, lines, rng)?;
-        let shares = share(&side, 0, keys, capacities, asks.total, lines, rng)?;
+        let shares = share(&side, 0, keys, capacities, asks, lines, rng)?;
         Ok(told(open(&side, asks, &[shares], lines, rng)?))
     }
 }

@@ -39,12 +39,18 @@ pub fn cases() -> Vec<Case> {
         Case::new("jobs/circuit-sum", |watch| circuit::<u64>(watch, Total::Sum)),
         Case::new("jobs/circuit-shares", |watch| circuit::<u64>(watch, Total::Shares)),
         Case::new("jobs/circuit-groups", |watch| {
-            let groups = Groups { most: 5, sums: 1, least: 3, of_a_key: 5, labels: true };
+            let groups = Groups { most: 5, sums: 1, of_other: 0, least: 3, of_a_key: 5, labels: true };
             circuit::<u64>(watch, Total::Groups(groups));
+        }),
+        Case::new("jobs/circuit-groups-values-of-both", |watch| {
+            for (most, of_a_key) in [(5, 5), (64, 1)] {
+                let groups = Groups { most, sums: 3, of_other: 2, least: 3, of_a_key, labels: true };
+                circuit::<u64>(watch, Total::Groups(groups));
+            }
         }),
         Case::new("jobs/circuit-groups-by-trees", |watch| {
             for (most, of_a_key) in [(64, 1), (150, 2)] {
-                let groups = Groups { most, sums: 1, least: 3, of_a_key, labels: true };
+                let groups = Groups { most, sums: 1, of_other: 0, least: 3, of_a_key, labels: true };
                 assert!(groups.by_trees());
                 circuit::<u64>(watch, Total::Groups(groups));
             }
@@ -120,14 +126,21 @@ fn circuit<B: Field>(watch: &mut Watch, total: Total) {
             let side = sides::open_circuit::<B>(capacities, asks, lines, rng)?;
             let shares = match total {
                 Total::Groups(groups) => {
-                    let mut of: Vec<u32> = (0..keys.len() as u32).map(|key| key % groups.most).collect();
-                    hide(&mut of);
+                    let (most, width) = match asks.puts {
+                        true => (groups.most, groups.sums - groups.of_other),
+                        false => (1, groups.of_other),
+                    };
+                    let mut of: Vec<u32> = (0..keys.len() as u32).map(|key| key % most).collect();
+                    if asks.puts {
+                        hide(&mut of);
+                    }
                     let entries = (0..).zip(of).collect();
-                    let numbers = keys.iter().map(|key| sides::value(key) as u64).collect();
-                    let values = Values::new(1, entries, numbers)?;
+                    let number = |key| (0..width).map(move |which| sides::value(key).rotate_left(which) as u64);
+                    let numbers = keys.iter().flat_map(number).collect();
+                    let values = Values::new(width as usize, entries, numbers)?;
                     side.unit(&sides::unit(keys, capacities, lines), &values, lines, rng)?
                 }
-                _ => sides::share(&side, 0, keys, capacities, total, lines, rng)?,
+                _ => sides::share(&side, 0, keys, capacities, asks, lines, rng)?,
             };
             sides::open(&side, asks, &[shares], lines, rng)
         }

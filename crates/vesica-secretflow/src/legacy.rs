@@ -128,6 +128,7 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
             groups: Vec::new(),
             values: BTreeMap::new(),
             format: Some(Format::Csv),
+            day: None,
         },
         output,
         memory: default_memory(),

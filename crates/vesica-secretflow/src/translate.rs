@@ -76,6 +76,7 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
             groups: Vec::new(),
             values: BTreeMap::new(),
             format: Some(Format::Csv),
+            day: None,
         },
         output: i_learn.then(|| output(psi, told)).transpose()?,
         memory: default_memory(),

@@ -294,6 +294,7 @@ fn input(psi: &UbPsiConfig) -> Result<Input> {
         groups: Vec::new(),
         values: BTreeMap::new(),
         format: Some(Format::Csv),
+        day: None,
     })
 }
 

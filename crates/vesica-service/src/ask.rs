@@ -5,14 +5,15 @@
 
 use crate::answer::MOST_REFUSALS;
 use crate::budget::{Pace, Remedy, remedy};
+use crate::day::{Day, Texts};
 use crate::error::Error;
 use crate::fetch::{Fetched, update};
-use crate::kept::{self, Kept, Known, Next};
+use crate::kept::{self, Kept, Known, Next, Past};
 use crate::link;
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES, shares};
 use crate::offer::{Offer, hex};
 use crate::output::{local, room, takes, told, write};
-use crate::suite::{self, Asked, Copied};
+use crate::suite::{self, Asked, Copied, Earlier};
 use crate::wants::{Wants, padded};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
@@ -23,6 +24,7 @@ use vesica_oprf::function::ClientFunction;
 use vesica_psi::unbalanced::{self, BATCH};
 use vesica_spec::service::{AskPlan, By};
 use vesica_spec::{Rule, Rules};
+use vesica_table::Table;
 use vesica_types::KeyDigest;
 
 /// A run whose outputs are in their places. One that keeps its answers is over when [`Run::end`] has returned: until then the same command does it
@@ -53,35 +55,41 @@ impl Run<'_> {
 /// refuses, or breaks the protocol. Nothing is left of the output then.
 pub fn ask<'a>(plan: &'a AskPlan, io: Io, ctl: &Control) -> Result<Run<'a>, Error> {
     let mut clock = Clock::start(ctl);
+    let mut io = io;
     local(plan, &io)?;
+    let removed = removed(plan)?;
     let endpoint = link::endpoint(plan, ctl)?;
-    // The table is read before the server hears of anything: how long that takes depends on rows that the server is not told of.
-    let (table, rules) = (&*io.table, expected_rules(plan)?);
-    let wants = clock.phase("read", "rows", table.rows(), || Wants::read(plan, table, &rules, ctl))?;
-    // So is what was kept, of which there is more the larger the table is.
     let kept = Kept::open(plan, &io.world, ctl)?;
-    let known =
-        kept.as_ref().map(|kept| clock.phase("recall", "keys", None, || kept.past().known(&wants, ctl))).transpose()?;
+    // The table is read before the server hears of anything: how long that takes depends on rows that the server is not told of. So is what was kept,
+    // of which there is more the larger the table is.
+    let rules = expected_rules(plan)?;
+    let tables = (&*io.table, removed.as_deref());
+    let (wants, known) = read(plan, tables, &rules, kept.as_ref().map(Kept::past), &mut clock, ctl)?;
     let mut kept = kept.zip(known);
     let link = clock.wait("connect", || link::connect(endpoint, &io.world, ctl))?;
-    let asked = asked(plan, &io, (rules, wants, &mut kept), &*link, &mut clock, ctl);
+    let asked = asked(plan, (&io, removed.as_deref()), (rules, wants, &mut kept), &*link, &mut clock, ctl);
     let Answered { offer, rules, wants, outputs, lookups, lanes, mut copied } =
         asked.inspect_err(|error| link::leave(&*link, error))?;
     // The server has parted from this side. What is found and how long that takes, it does not see. Nor does anything fail by what is
     // found: the server wrote that, and would see a user who asks again, or complains.
     let (server_rows, units, state) = (copied.rows(), copied.units(lookups), copied.state());
-    let hits = clock.phase("find", "keys", None, || copied.find(&wants, &outputs))?;
-    let mut found = vec![false; wants.digests.len()];
-    hits.iter().for_each(|hit| found[hit.want] = hit.came.is_ok());
-    let next = kept.as_ref().map(|(kept, known)| {
-        let (keys, was) = ((&wants, &outputs[..]), (known, &found[..]));
-        let write = || kept.write(keys, was, (&offer, state), &io.world, ctl);
+    let hits = clock.phase("find", "keys", None, || {
+        let earlier = kept.as_ref().and_then(|(kept, known)| Some(Earlier { state: kept.past().state()?, known }));
+        copied.find(&wants, &outputs, earlier)
+    })?;
+    let next = kept.as_mut().map(|(kept, known)| {
+        known.found(&hits);
+        let write = || kept.write((&wants, &outputs), known, (&offer, state), &io.world, ctl);
         clock.phase("keep", "keys", Some(wants.digests.len() as u64), write)
     });
     let next = next.transpose()?;
     drop(outputs);
-    let before = kept.as_ref().map(|(_, known)| &known.before[..]);
-    let written = clock.phase("write", "rows", None, || write(plan, &io, &offer.values, &wants, &hits, before))?;
+    // Of a run with day files the keys are all that there is of rows.
+    if let Some(texts) = kept.as_mut().and_then(|(_, known)| known.texts.take()) {
+        io.table = Box::new(texts.table()?);
+    }
+    let known = kept.as_ref().map(|(_, known)| known);
+    let written = clock.phase("write", "rows", None, || write(plan, &io, &offer.values, &wants, &hits, known))?;
     let outcome = Outcome {
         rows: wants.rows,
         keys: wants.digests.len() as u64,
@@ -92,14 +100,14 @@ pub fn ask<'a>(plan: &'a AskPlan, io: Io, ctl: &Control) -> Result<Run<'a>, Erro
         sum: None,
         groups: None,
         matched_rows: Some(written.matched),
-        output: Some(report::Written {
-            path: written.output.path,
-            rows: written.output.rows,
-            bytes: written.output.bytes,
+        output: written.output.map(|output| report::Written {
+            path: output.path,
+            rows: output.rows,
+            bytes: output.bytes,
         }),
         attempt: None,
         left_out: told(written.lost, plan, server_rows, ctl),
-        changes: kept.as_ref().zip(next.as_ref()).map(|((_, known), next)| known.changes(next, &found)),
+        changes: kept.as_ref().zip(next.as_ref()).map(|((_, known), next)| known.changes(next)),
     };
     let rules = if plan.by == By::Index { Vec::new() } else { rules };
     let chosen = chosen(plan, &offer, &rules, &*link, Work { units, lanes, server_rows });
@@ -196,6 +204,44 @@ fn report(
     Ok(report)
 }
 
+/// The keys that a plan's tables are about, and what is kept of them. The tables are the plan's, or the one of the keys that were added and the one of
+/// those that were removed.
+///
+/// # Errors
+/// What is wrong with the tables, with the row; those of the kept file.
+pub fn read(
+    plan: &AskPlan,
+    (table, removed): (&dyn Table, Option<&dyn Table>),
+    rules: &[Vec<Rule>],
+    past: Option<&Past<'_>>,
+    clock: &mut Clock<'_>,
+    ctl: &Control,
+) -> Result<(Wants, Option<Known>), Error> {
+    let (wants, day) = clock.phase("read", "rows", table.rows(), || match plan.day {
+        None => Ok((Wants::read(plan, table, rules, ctl)?, None)),
+        Some(_) => Day::read(plan, (table, removed), rules, ctl).map(|(wants, day)| (wants, Some(day))),
+    })?;
+    match past {
+        None => Ok((wants, None)),
+        Some(past) => {
+            let (wants, known) = clock.phase("recall", "keys", None, || past.recall((wants, day), ctl))?;
+            Ok((wants, Some(known)))
+        }
+    }
+}
+
+/// The table of the keys that were removed, where the plan has day files and names one.
+///
+/// # Errors
+/// Those of opening it.
+pub fn removed(plan: &AskPlan) -> Result<Option<Box<dyn Table>>, Error> {
+    let Some(removed) = plan.day.as_ref().and_then(|day| day.removed.as_ref()) else { return Ok(None) };
+    let table = vesica_table::open(removed)?;
+    // Asks for the columns, and reads nothing yet.
+    drop(table.keys(plan.input.as_ref().map_or(&[], |(_, keys)| keys), 1)?);
+    Ok(Some(table))
+}
+
 /// The rules of each key column as far as they are known before the server is contacted: those of the offer that was fetched before, if it
 /// is the one that the plan pins; else none.
 pub fn expected_rules(plan: &AskPlan) -> Result<Vec<Vec<Rule>>, Error> {
@@ -227,7 +273,7 @@ struct Answered {
 
 fn asked(
     plan: &AskPlan,
-    io: &Io,
+    (io, removed): (&Io, Option<&dyn Table>),
     (mut rules, mut wants, kept): (Vec<Vec<Rule>>, Wants, &mut Option<Recalled<'_>>),
     link: &dyn PeerLink,
     clock: &mut Clock<'_>,
@@ -247,19 +293,23 @@ fn asked(
     // The columns that come with a row are known now, and where they go must be good before rows are paid for.
     takes(plan, io, &offer.values)?;
     if plan.by == By::Key {
-        let (table, now) = (&*io.table, rules_of(plan, &offer.rules)?);
+        let now = rules_of(plan, &offer.rules)?;
         if now != rules {
-            wants = clock.phase("read", "rows", table.rows(), || Wants::read(plan, table, &now, ctl))?;
-            rules = now;
-            if let Some((kept, known)) = kept {
-                *known = clock.phase("recall", "keys", None, || kept.past().known(&wants, ctl))?;
+            let past = kept.as_ref().map(|(kept, _)| kept.past());
+            let (anew, recalled) = read(plan, (&*io.table, removed), &now, past, clock, ctl)?;
+            (wants, rules) = (anew, now);
+            if let (Some((_, known)), Some(recalled)) = (kept.as_mut(), recalled) {
+                *known = recalled;
             }
         }
     }
     wants.replace_absent(copied.rows(), &mut io.world.rng()?);
     let lookups = padded(kept.as_ref().map_or(wants.digests.len(), |(_, known)| known.new.len()), plan.batch);
-    let kept_bytes = if kept.is_some() { kept::bytes(wants.digests.len() as u64, lookups) } else { 0 };
-    room(plan, io, &offer, wants.rows - wants.empty, kept_bytes)?;
+    let texts = kept.as_ref().and_then(|(_, known)| known.texts.as_ref()).map_or(0, Texts::bytes);
+    let kept_bytes =
+        if kept.is_some() { texts.saturating_add(kept::bytes(wants.digests.len() as u64, lookups)) } else { 0 };
+    let bytes = if plan.day.is_some() { texts } else { io.table.bytes().unwrap_or(0) };
+    room(plan, io, &offer, (wants.rows - wants.empty, bytes), kept_bytes)?;
     copied.prepare(plan, lookups, clock)?;
     let (outputs, lanes) = match kept {
         _ if !offer.has_function() => (wants.digests.clone(), 1),
@@ -280,11 +330,11 @@ fn asked(
             let (mut outputs, new) = (std::mem::take(&mut known.outputs), &known.new);
             kept.recalled();
             kept.begin(&offer)?;
-            let (mut places, keys) = (new.iter(), new.iter().map(|&want| wants.digests[want]));
+            let (mut places, keys) = (new.iter(), new.iter().map(|&want| wants.digests[want as usize]));
             // Made-up keys and their answers are written like others: the server sees how long that takes.
             let keep = |keys: &[_], answers: &[_]| {
                 kept.answered(keys, answers)?;
-                answers.iter().zip(&mut places).for_each(|(answer, &want)| outputs[want] = *answer);
+                answers.iter().zip(&mut places).for_each(|(answer, &want)| outputs[want as usize] = *answer);
                 Ok(())
             };
             let all = (keys, lookups, KEPT_AT_ONCE);
@@ -376,10 +426,21 @@ fn evaluate(
             Some(Remedy::Fewer(left)) if (batch..asked.len() as u64).contains(&left) => {
                 most = (left - left % batch) as usize
             }
+            Some(Remedy::Fewer(left)) if batch > 1 && left < batch => return Err(too_few(error, batch)),
             Some(Remedy::Wait(span)) => pace.refused(time.now(), span),
             _ => return Err(error),
         }
     }
+}
+
+/// What is said where less is left of an allowance than the least that is asked for at a time.
+fn too_few(refused: Error, batch: u64) -> Error {
+    let Error::Refused { server, why } = refused else { return refused };
+    let why = format!(
+        "{why}; a request has whole batches of mine.batch = {batch}, so it takes that many at least: wait for the next day, and if the service allows \
+         no more than that on any day, take a smaller mine.batch"
+    );
+    Error::Refused { server, why }
 }
 
 /// One request: the function at some keys.

@@ -513,7 +513,8 @@ fn room_for_values_is_a_matter_of_rows_and_not_of_what_is_found() {
         if let Some(memory) = memory {
             (plan.output, plan.memory) = (None, memory);
         }
-        room(&plan, &io, &offer, rows, 0).map_err(|error| (error.fault(), error.to_string()))
+        room(&plan, &io, &offer, (rows, io.table.bytes().unwrap_or(0)), 0)
+            .map_err(|error| (error.fault(), error.to_string()))
     };
     // To a disk: twice the length, for CSV, where every byte may be a quote.
     fits(None, 1).unwrap();
@@ -528,7 +529,7 @@ fn room_for_values_is_a_matter_of_rows_and_not_of_what_is_found() {
     let (_, why) = fits(Some((8 << 20) + table - 1), 8).unwrap_err();
     assert!(why.contains("mine.memory: what is written of 8 rows may take"), "{why}");
     offer.values.clear();
-    room(&plan, &io, &offer, u64::MAX, 0).unwrap();
+    room(&plan, &io, &offer, (u64::MAX, 0), 0).unwrap();
 }
 
 /// The same for one record that was asked for by number, of every protocol. With `piano` the client once failed for the rest of its window.
@@ -947,6 +948,11 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
             .to_string()
             .contains("list.store.signer does not hold")
     );
+    // So is one whose folder is not mounted.
+    let mut unmounted = house.server.clone();
+    unmounted.signer.path = house.dir.path().join("not mounted/list.store.signer");
+    let lost = Signer::of_offer(&unmounted, &offer, &Control::new(())).err().unwrap().to_string();
+    assert!(lost.contains("list.store.signer does not hold") && lost.contains("--rotate"), "{lost}");
     // That is never made unasked: what is there and another key belong to no offer that clients have.
     let prepare = |plan: &ServePlan, rotate| {
         let change = Change { rotate, ..Change::default() };

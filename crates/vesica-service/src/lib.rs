@@ -11,6 +11,7 @@ mod answer;
 mod ask;
 mod audit;
 mod budget;
+mod day;
 mod error;
 mod fetch;
 #[doc(hidden)]

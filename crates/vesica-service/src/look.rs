@@ -1,18 +1,19 @@
 //! What can be known of a service before it runs: `vesica check` and `vesica plan` of its documents.
 
-use crate::ask::expected_rules;
+use crate::ask::{expected_rules, read, removed};
+use crate::day::Texts;
 use crate::error::Error;
-use crate::kept::Past;
+use crate::kept::{self, Past};
 use crate::messages::ELEMENT;
 use crate::offer::{Offer, spelled};
 use crate::retrieve::epoch::date;
 use crate::suite::{self, Asking, Kind};
-use crate::wants::{Wants, padded};
-use crate::{link, prepare, reading, secret};
+use crate::wants::padded;
+use crate::{link, output, prepare, reading, secret};
 use std::fmt::Write;
 use vesica_job::numbers::{count, counted, size};
 use vesica_job::report::revealed;
-use vesica_job::rooms::probe;
+use vesica_job::rooms::{Clock, probe};
 use vesica_job::{Checked, Control, World};
 use vesica_net::{Endpoint, Security};
 use vesica_spec::service::{AskPlan, Private, ServePlan};
@@ -170,7 +171,7 @@ pub fn plan_server(
 /// # Errors
 /// Faults of the table.
 pub fn plan_client(plan: &AskPlan, rows: Option<u64>) -> Result<String, Error> {
-    let rows = match (rows, &plan.input) {
+    let mut rows = match (rows, &plan.input) {
         (Some(rows), _) => rows,
         (None, None) => 0,
         (None, Some((input, keys))) => {
@@ -197,16 +198,28 @@ pub fn plan_client(plan: &AskPlan, rows: Option<u64>) -> Result<String, Error> {
     match Past::look(plan, &World::default(), &ctl)? {
         None => text += &suite.forecast_asking(plan, rows),
         Some(past) => {
+            let mut texts = 0;
             let new = match &plan.input {
                 Some((input, _)) if past.has_answers() => {
-                    let wants = Wants::read(plan, &*vesica_table::open(input)?, &expected_rules(plan)?, &ctl)?;
-                    past.known(&wants, &ctl)?.new.len()
+                    let (table, removed) = (vesica_table::open(input)?, removed(plan)?);
+                    let tables = (&*table, removed.as_deref());
+                    let mut clock = Clock::start(&ctl);
+                    let (wants, known) = read(plan, tables, &expected_rules(plan)?, Some(&past), &mut clock, &ctl)?;
+                    rows = wants.rows;
+                    texts = known.as_ref().and_then(|known| known.texts.as_ref()).map_or(0, Texts::bytes);
+                    known.map_or(0, |known| known.new.len())
                 }
                 _ => rows as usize,
             };
             let new = padded(new, plan.batch);
             let list = Store::open(&plan.cache).map_or(rows, |store| store.len());
             let _ = writeln!(text, "Kept: {}.", past.in_words());
+            let _ = writeln!(
+                text,
+                "Memory: about {} for the keys and what is kept of them, and up to {} more for what is found.",
+                size(texts + kept::MEMORY * rows),
+                size(output::HIT * rows)
+            );
             text += &suite.forecast_asking(plan, new);
             text += &instead(plan, (rows, list), 2 * ELEMENT * new)?;
         }

@@ -1,6 +1,7 @@
 //! From what was found to rows of a file: the client's rows that were found, with the values that the server has beside them.
 
 use crate::error::Error;
+use crate::kept::Known;
 use crate::offer::Offer;
 use crate::values;
 use crate::wants::Wants;
@@ -8,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use vesica_job::report::LeftOut;
 use vesica_job::rooms::{Share, probe};
-use vesica_job::{Control, Io, Target, World};
+use vesica_job::{Control, Io, JobError, Target, World};
 use vesica_spec::service::AskPlan;
 use vesica_store::Found;
 use vesica_table::{Beside, Format, Picks, Sink, Staged, Table, View, Widened, Written, free_bytes, gather};
@@ -24,6 +25,9 @@ pub struct Hit<'a> {
     /// Its values, or why they cannot be had.
     pub came: Result<Value<'a>, Lost>,
 }
+
+/// Bytes of memory that a hit takes, and that it has a row.
+pub const HIT: u64 = size_of::<Hit<'_>>() as u64 + 1;
 
 /// The values of a row that was found.
 pub enum Value<'a> {
@@ -117,11 +121,11 @@ pub fn files(plan: &AskPlan) -> Result<Io, Error> {
             "name the table whose keys are asked for: input = { path = \"…\", keys = [\"…\"] }",
         );
     };
-    let Some(output) = &plan.output else {
+    if plan.output.is_none() && changes(plan).next().is_none() {
         return missing("mine.output", "name the file for the rows that are found: output = { path = \"…\" }");
-    };
-    let target: Box<dyn Target> = Box::new(output.clone());
-    Ok(Io { table: vesica_table::open(input)?, target: Some(target), connections: Vec::new(), world: World::default() })
+    }
+    let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn Target>);
+    Ok(Io { table: vesica_table::open(input)?, target, connections: Vec::new(), world: World::default() })
 }
 
 /// What is wrong with the table and the place for its rows, as far as that is seen without the server.
@@ -129,11 +133,11 @@ pub fn local(plan: &AskPlan, io: &Io) -> Result<(), Error> {
     let table = &*io.table;
     // Asks for the columns, and reads nothing yet.
     drop(table.keys(plan.input.as_ref().map_or(&[], |(_, keys)| keys), 1)?);
-    match &plan.columns {
-        None => drop(target(io)?.sink(&table.facts())?),
-        Some(names) => drop(target(io)?.sink(&View::new(table, names)?.facts())?),
+    let target = io.target.as_deref();
+    if target.is_none() && changes(plan).next().is_none() {
+        return Err(Error::Setup("mine.output is missing".into()));
     }
-    for target in changes(plan) {
+    for target in target.into_iter().chain(changes(plan).map(|output| output as &dyn Target)) {
         match &plan.columns {
             None => drop(target.sink(&table.facts())?),
             Some(names) => drop(target.sink(&View::new(table, names)?.facts())?),
@@ -146,11 +150,6 @@ pub fn local(plan: &AskPlan, io: &Io) -> Result<(), Error> {
 /// Where rows go that say what changed since the last run.
 fn changes(plan: &AskPlan) -> impl Iterator<Item = &vesica_table::Output> {
     plan.kept.iter().flat_map(|kept| [&kept.gained, &kept.lost]).flatten()
-}
-
-/// Where rows go.
-fn target(io: &Io) -> Result<&dyn Target, Error> {
-    io.target.as_deref().ok_or_else(|| Error::Setup("mine.output is missing".into()))
 }
 
 /// The values that stand beside rows that were found.
@@ -211,67 +210,67 @@ fn widened<T>(
     work(&wide)
 }
 
-/// Fails if the values of so many rows may find no room, should all of the rows be found, or what is kept: `kept_bytes`. It is seen before a key is
-/// asked for, because the server chose how long its values are: a run that ended when its disk was full would say how much was found.
+/// Fails if the values of so many `rows` may find no room, should all of the rows be found, or what is kept: `kept_bytes`. The rows themselves have so
+/// many `bytes`. It is seen before a key is asked for, because the server chose how long its values are: a run that ended when its disk was full
+/// would say how much was found.
 ///
 /// # Errors
 /// That, with what is needed; those of asking the disks.
-pub fn room(plan: &AskPlan, io: &Io, offer: &Offer, rows: u64, kept_bytes: u64) -> Result<(), Error> {
+pub fn room(plan: &AskPlan, io: &Io, offer: &Offer, (rows, bytes): (u64, u64), kept_bytes: u64) -> Result<(), Error> {
     let columns = offer.values.len() as u64;
     if columns == 0 && plan.kept.is_none() {
         return Ok(());
     }
-    // Four bytes of a column's length are more than a comma and the quotes around the text. Each byte of the text may be a quote itself.
-    let (factor, null) = match &plan.output {
-        Some(output) if output.format.or_else(|| Format::of(&output.path)).unwrap_or(Format::Csv) == Format::Csv => {
-            (2, output.null.len() as u64)
-        }
-        _ => (1, 0),
-    };
     let values = if columns == 0 { 0 } else { offer.value_bytes.map_or(columns * NUMBER, u64::from) };
-    let each = factor * values + columns * null;
-    let file = rows.saturating_mul(each).saturating_add(io.table.bytes().unwrap_or(0));
-    let said = |needed: u64, has: u64, of: String| {
+    // Four bytes of a column's length are more than a comma and the quotes around the text. In CSV each byte of the text may be a quote itself.
+    let each_of = |output: &vesica_table::Output| match output.format.or_else(|| Format::of(&output.path)) {
+        None | Some(Format::Csv) => 2 * values + columns * output.null.len() as u64,
+        Some(_) => values,
+    };
+    // The caller gets the rows.
+    let is_in_memory = plan.output.is_none() && io.target.is_some();
+    let file = |each: u64| rows.saturating_mul(each).saturating_add(bytes);
+    let said = |(needed, each): (u64, u64), has: u64, of: String| {
         Error::Setup(format!(
             "{of}: what is written of {rows} rows may take {needed} bytes if all of them are found, {each} for each, and there is room \
              for {has}; {}",
-            if plan.output.is_some() {
+            if !is_in_memory {
                 "ask for fewer rows at a time, or write to a larger disk"
             } else {
                 "ask for fewer rows at a time, give it more, or write to a file"
             }
         ))
     };
-    if plan.output.is_none() && columns > 0 && file > plan.memory {
-        // The caller gets the rows, in memory.
-        return Err(said(file, plan.memory, "mine.memory".to_owned()));
+    if is_in_memory && columns > 0 && file(values) > plan.memory {
+        return Err(said((file(values), values), plan.memory, "mine.memory".to_owned()));
     }
     // Every row that is found may be one that was gained, and then it is written twice. A row that was lost is not found, so it takes the place
-    // of another one where these are written.
-    let is_lost = |output: &vesica_table::Output| {
-        plan.kept.as_ref().and_then(|kept| kept.lost.as_ref()).is_some_and(|lost| std::ptr::eq(lost, output))
-    };
-    let all = plan.output.iter().chain(changes(plan));
-    let outputs = all.map(|output| ("mine.output", &*output.path, file, is_lost(output)));
-    let kept = plan.kept.iter().map(|kept| ("mine.kept", &*kept.path, kept_bytes, false));
+    // of another one where these are written. It has no values.
+    let (gained, lost) = plan.kept.as_ref().map_or((None, None), |kept| (kept.gained.as_ref(), kept.lost.as_ref()));
+    let found = plan.output.iter().map(|output| ("mine.output", output));
+    let found = found.chain(gained.map(|output| ("mine.output.gained", output)));
+    let found = found.map(|(field, output)| (field, &*output.path, file(each_of(output)), each_of(output), false));
+    let lost = lost.map(|output| ("mine.output.lost", &*output.path, bytes, 0, plan.output.is_some()));
+    let kept = plan.kept.iter().map(|kept| ("mine.kept", &*kept.path, kept_bytes, 0, false));
     // What each file system is to hold.
-    let mut disks: Vec<(u64, PathBuf, u64, Vec<String>)> = Vec::new();
-    for (field, path, bytes, in_place) in outputs.chain(kept) {
+    let mut disks: Vec<(u64, PathBuf, u64, u64, Vec<String>)> = Vec::new();
+    for (field, path, bytes, each, in_place) in found.chain(lost).chain(kept) {
         let folder = folder(path);
         let metadata = folder.metadata().map_err(Error::file("cannot ask for the free space of", &folder))?;
         let name = format!("{field}: {}", path.display());
         match disks.iter_mut().find(|(disk, ..)| *disk == metadata.dev()) {
-            None => disks.push((metadata.dev(), folder, bytes, vec![name])),
-            Some((_, _, needed, names)) => {
+            None => disks.push((metadata.dev(), folder, bytes, each, vec![name])),
+            Some((_, _, needed, all, names)) => {
                 *needed = needed.saturating_add(if in_place { 0 } else { bytes });
+                *all += each;
                 names.push(name);
             }
         }
     }
-    for (_, folder, needed, names) in disks {
+    for (_, folder, needed, each, names) in disks {
         let free = free_bytes(&folder).map_err(Error::file("cannot ask for the free space of", &folder))?;
         if needed > free {
-            return Err(said(needed, free, names.join(", ")));
+            return Err(said((needed, each), free, names.join(", ")));
         }
     }
     Ok(())
@@ -296,100 +295,121 @@ const NUMBER: u64 = 16;
 /// What is wrong with the output.
 pub fn takes(plan: &AskPlan, io: &Io, values: &[String]) -> Result<(), Error> {
     widened(plan, &*io.table, &Nothing(values), |wide| {
-        drop::<Box<dyn Sink>>(target(io)?.sink(&wide.facts())?);
-        let gained = plan.kept.as_ref().and_then(|kept| kept.gained.as_ref());
-        gained.map_or(Ok(()), |gained| gained.sink(&wide.facts()).map(drop))?;
+        let gained = plan.kept.as_ref().and_then(|kept| kept.gained.as_ref()).map(|gained| gained as &dyn Target);
+        for target in io.target.as_deref().into_iter().chain(gained) {
+            drop::<Box<dyn Sink>>(target.sink(&wide.facts())?);
+        }
         Ok(())
     })
 }
 
 /// What was written.
 pub struct Rows {
-    /// Where, and how much.
-    pub output: Written,
+    /// Where, and how much; none if only what changed is written.
+    pub output: Option<Written>,
     /// Rows with a key that was found.
     pub matched: u64,
     /// Rows that count as not found, and why.
     pub lost: [(Lost, Vec<u64>); 3],
 }
 
-/// Writes the rows that were found, with these columns of values. Hits stand in the order of what they came for. Where it is known which wants
-/// were found `before`, also the rows that were gained and lost since: all files are put in their places when all are written.
+/// Rows on their way to an output.
+struct Chosen<'a> {
+    target: &'a dyn Target,
+    /// The values that stand beside them.
+    columns: &'a [String],
+    picks: Picks,
+    /// The hit of each, ascending by row, where it has values.
+    hits: Vec<(u64, u32)>,
+}
+
+impl Chosen<'_> {
+    fn push(&mut self, row: u64, hit: u32) -> Result<(), JobError> {
+        self.picks.push_turn(RowId(row), 1)?;
+        if !self.columns.is_empty() {
+            self.hits.push((row, hit));
+        }
+        Ok(())
+    }
+
+    /// The output, whole, of rows that have the values of these hits.
+    fn stage(mut self, plan: &AskPlan, table: &dyn Table, hits: &[Hit<'_>]) -> Result<Staged, Error> {
+        self.hits.sort_unstable();
+        let columns = self.columns;
+        let texts = |hit: u32| {
+            let texts = hits[hit as usize].came.as_ref().ok().and_then(|value| value.texts(columns.len()));
+            texts.ok_or_else(|| Error::Damaged {
+                path: plan.cache.clone(),
+                why: "a file changed while it was read".to_owned(),
+            })
+        };
+        let looked = Looked { names: columns, rows: self.hits, texts: &texts };
+        widened(plan, table, &looked, |wide| {
+            let mut sink = self.target.sink(&wide.facts())?;
+            gather(wide, self.picks, Share::Output.of(plan.memory), plan.workers, &plan.scratch, &mut *sink)?;
+            Ok(sink.finish()?)
+        })
+    }
+}
+
+/// Writes the rows that were found, with these columns of values. Hits stand in the order of what they came for. Where it is `known` which wants
+/// were found before, also the rows that were gained and lost since: all files are put in their places when all are written.
 ///
 /// # Errors
 /// Those of the outputs; a file of the cache that changed meanwhile.
-pub fn write(
-    plan: &AskPlan,
-    io: &Io,
-    columns: &[String],
+pub fn write<'a>(
+    plan: &'a AskPlan,
+    io: &'a Io,
+    columns: &'a [String],
     wants: &Wants,
     hits: &[Hit<'_>],
-    before: Option<&[bool]>,
+    known: Option<&Known>,
 ) -> Result<Rows, Error> {
-    let (staged, matched, lost) = stage(plan, io, target(io)?, columns, wants, &hits.iter().collect::<Vec<_>>())?;
-    let mut others = Vec::new();
-    if let (Some(before), Some(kept)) = (before, &plan.kept) {
-        let mut was_lost = before.to_vec();
-        hits.iter().filter(|hit| hit.came.is_ok()).for_each(|hit| was_lost[hit.want] = false);
-        if let Some(target) = &kept.gained {
-            let gained: Vec<&Hit<'_>> = hits.iter().filter(|hit| hit.came.is_ok() && !before[hit.want]).collect();
-            others.push(stage(plan, io, target, columns, wants, &gained)?.0);
-        }
-        if let Some(target) = &kept.lost {
-            let lost = (0..).zip(&was_lost).filter(|(_, was_lost)| **was_lost);
-            let lost: Vec<Hit<'_>> = lost.map(|(want, _)| Hit { want, came: Ok(Value::Texts(Vec::new())) }).collect();
-            others.push(stage(plan, io, target, &[], wants, &lost.iter().collect::<Vec<_>>())?.0);
-        }
-    }
-    let output = staged.commit()?;
-    others.into_iter().try_for_each(|other| other.commit().map(drop))?;
-    Ok(Rows { output, matched, lost })
-}
-
-/// An output that is whole; how many rows it has, and those that count as not found.
-type Stage = (Staged, u64, [(Lost, Vec<u64>); 3]);
-
-/// The rows of these hits, with their values, on the way to `target`.
-fn stage(
-    plan: &AskPlan,
-    io: &Io,
-    target: &dyn Target,
-    columns: &[String],
-    wants: &Wants,
-    hits: &[&Hit<'_>],
-) -> Result<Stage, Error> {
-    let mut picks = Picks::new(wants.rows, Share::Picks.of(plan.memory), &plan.scratch)?;
-    let (mut rows, mut lost) = (Vec::new(), Lost::ALL.map(|lost| (lost, Vec::new())));
+    let places = known.and(plan.kept.as_ref()).map_or((None, None), |kept| (kept.gained.as_ref(), kept.lost.as_ref()));
+    let memory = Share::Picks.of(plan.memory) / (1 + usize::from(places.0.is_some()) + usize::from(places.1.is_some()));
+    let new = |target: Option<&'a dyn Target>, columns: &'a [String]| -> Result<Option<Chosen<'a>>, Error> {
+        let picks = || Picks::new(wants.rows, memory, &plan.scratch);
+        target.map(|target| Ok(Chosen { target, columns, picks: picks()?, hits: Vec::new() })).transpose()
+    };
+    let mut all = new(io.target.as_deref(), columns)?;
+    let mut gained = new(places.0.map(|output| output as &dyn Target), columns)?;
+    let mut lost = new(places.1.map(|output| output as &dyn Target), &[])?;
+    let mut matched = 0;
+    // The hit of each want, counted from 1.
+    let mut of_want = vec![0u32; wants.digests.len()];
+    (1..).zip(hits).for_each(|(number, hit)| of_want[hit.want] = number);
+    let before = |want| known.is_some_and(|known| known.before(want));
+    let mut left = Lost::ALL.map(|lost| (lost, Vec::new()));
     let mut has_row = vec![false; hits.len()];
     wants.each(|row, want| {
-        let Ok(at) = hits.binary_search_by_key(&want, |hit| hit.want) else { return Ok(()) };
-        has_row[at] = true;
-        match hits[at].came {
-            Ok(_) => {
-                picks.push_turn(RowId(row), 1)?;
-                rows.push((row, at as u32));
+        let hit = of_want[want].checked_sub(1);
+        let came = hit.map(|hit| {
+            has_row[hit as usize] = true;
+            (hit, &hits[hit as usize].came)
+        });
+        match came {
+            Some((hit, Ok(_))) => {
+                matched += 1;
+                all.as_mut().map_or(Ok(()), |all| all.push(row, hit))?;
+                gained.as_mut().filter(|_| !before(want)).map_or(Ok(()), |gained| gained.push(row, hit))?;
+                return Ok(());
             }
-            Err(why) => lost.iter_mut().filter(|(lost, _)| *lost == why).for_each(|(_, rows)| rows.push(row)),
+            Some((_, Err(why))) => {
+                left.iter_mut().filter(|(lost, _)| lost == why).for_each(|(_, rows)| rows.push(row));
+            }
+            None => {}
         }
-        Ok(())
+        lost.as_mut().filter(|_| before(want)).map_or(Ok(()), |lost| lost.push(row, 0))
     })?;
+    drop(of_want);
     if has_row.contains(&false) {
         return Err(Error::bug("a key that was found has no row"));
     }
-    rows.sort_unstable();
-    let matched = rows.len() as u64;
-    let texts = |hit: u32| {
-        let texts = hits[hit as usize].came.as_ref().ok().and_then(|value| value.texts(columns.len()));
-        texts.ok_or_else(|| Error::Damaged {
-            path: plan.cache.clone(),
-            why: "a file changed while it was read".to_owned(),
-        })
-    };
-    let looked = Looked { names: columns, rows, texts: &texts };
-    let staged = widened(plan, &*io.table, &looked, |wide| {
-        let mut sink = target.sink(&wide.facts())?;
-        gather(wide, picks, Share::Output.of(plan.memory), plan.workers, &plan.scratch, &mut *sink)?;
-        Ok(sink.finish()?)
-    })?;
-    Ok((staged, matched, lost))
+    let table = &*io.table;
+    let staged = all.map(|all| all.stage(plan, table, hits)).transpose()?;
+    let others = [gained, lost].into_iter().flatten().map(|chosen| chosen.stage(plan, table, hits));
+    let others = others.collect::<Result<Vec<_>, _>>()?;
+    let output = staged.map(Staged::commit).transpose()?;
+    others.into_iter().try_for_each(|other| other.commit().map(drop))?;
+    Ok(Rows { output, matched, lost: left })
 }

@@ -134,19 +134,36 @@ impl<'a> Keyed<'a> {
         secret::settle(&plan.secret, Use::Function, is_stores, ctl)?;
         let known = match rotate {
             true => {
-                secret::is_replaceable(&plan.secret, Use::Function)?;
+                Self::is_no_others(plan, before, ctl)?;
                 None
             }
             false => secret::load(&plan.secret, Use::Function, ctl)?,
         };
         let given = plan.seed.as_deref().map(|path| secret::raw(path, &plan.store)).transpose()?;
         let is_new = known.is_none() || given.as_ref().is_some_and(|given| known.as_ref() != Some(given));
-        let seed = given.or(known).map_or_else(|| world.chance.seed(), Ok)?;
-        let sealed = match is_new {
-            true => secret::save_next(&plan.secret, Use::Function, &seed, ctl)?,
-            false => secret::is_sealed(&plan.secret)?,
+        let (seed, sealed) = match known.filter(|_| !is_new) {
+            None => secret::save_next(&plan.secret, Use::Function, (given, || Ok(world.chance.seed()?)), ctl)?,
+            Some(known) => (known, secret::is_sealed(&plan.secret)?),
         };
         Ok(Self { root: secret::Root::new(&plan.service, seed), sealed, is_new, plan, _locked })
+    }
+
+    /// Fails if the file holds the key of another store, which could answer no more if a new one took its place, or anything that is no such key.
+    fn is_no_others(plan: &ServePlan, before: Option<&Offer>, ctl: &Control) -> Result<(), Error> {
+        let Some(seed) = secret::replaced(&plan.secret, Use::Function, ctl)? else { return Ok(()) };
+        // By what the offer says of the service, of which the document may say something else now.
+        let is_own = |offer: &Offer| -> Result<bool, Error> {
+            let root = secret::Root::of_offer(offer, seed);
+            Ok(offer.public().is_ok_and(|public| root.function().is_ok_and(|own| own.public() == public)))
+        };
+        match before.map(is_own).transpose()? {
+            Some(true) => Ok(()),
+            _ => Err(Error::Setup(format!(
+                "mine.secret: {} holds the key of another store, or of this one before its offer was moved away. Another store could answer no \
+                 more if it were replaced; name a file of its own, move this one away, or run without --rotate to use this key",
+                plan.secret.path.display()
+            ))),
+        }
     }
 
     /// What was made with the key stands: the key becomes the service's.
@@ -388,5 +405,54 @@ clients = {{}}
         let again = prepare(&plan, &Change::default(), &World::default(), &ctl).unwrap();
         assert!(again.offer_changed && again.offer == offer);
         open(&plan, &ctl).unwrap();
+    }
+
+    /// A rotation takes no key from another store: neither the one that a document names by mistake, nor one that a `prepare` left that was killed.
+    #[test]
+    fn a_rotation_takes_no_key_from_another_store() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("list.csv"), "id,name\n7,one\n").unwrap();
+        let service = |id: &str| {
+            let mine = "input = { path = \"FOLDER/list.csv\", keys = [\"id\"] }";
+            plan(dir.path(), id, ["protocol = \"ecdh-oprf\"\ncurve = \"ristretto255\"", mine])
+        };
+        let ctl = Control::new(());
+        let whole =
+            |plan: &ServePlan, rotate| prepare(plan, &Change { rotate, ..Change::default() }, &World::default(), &ctl);
+        let (here, mut there) = (service("here"), service("there"));
+        whole(&here, false).unwrap();
+        let own = there.secret.clone();
+        there.secret = here.secret.clone();
+        let key = std::fs::read(&here.secret.path).unwrap();
+        // Before there is a store, and behind one that has another key.
+        for _ in 0..2 {
+            let refused = whole(&there, true).unwrap_err().to_string();
+            assert!(refused.contains("mine.secret") && refused.contains("key of another store"), "{refused}");
+            assert!(std::fs::read(&here.secret.path).unwrap() == key);
+            there.secret = own.clone();
+            whole(&there, true).unwrap();
+            there.secret = here.secret.clone();
+        }
+        there.secret = own;
+        // Its own is replaced, also by a document that calls the service another name now.
+        let (first, mut renamed) = (whole(&here, false).unwrap().offer, here.clone());
+        renamed.service.id = "elsewhere".into();
+        assert!(whole(&renamed, true).unwrap().offer.public() != first.public());
+        assert!(std::fs::read(&here.secret.path).unwrap() != key);
+        // The only key of some store may stand where a new one is written: it becomes the new one, and no other takes its place.
+        let next = secret::next(&there.secret);
+        let left = secret::fresh().unwrap();
+        secret::save(&next, Use::Function, &left, &ctl).unwrap();
+        whole(&there, true).unwrap();
+        assert!(*secret::load(&there.secret, Use::Function, &ctl).unwrap().unwrap() == *left && !next.path.exists());
+        secret::save(&next, Use::Function, &secret::fresh().unwrap(), &ctl).unwrap();
+        vesica_job::rooms::replace_privately(&dir.path().join("seed"), &[7; 32]).unwrap();
+        there.seed = Some(dir.path().join("seed"));
+        let refused = whole(&there, false).unwrap_err().to_string();
+        assert!(refused.contains("there.store.secret.next") && refused.contains("move it away"), "{refused}");
+        // Nor does anything else that stands there.
+        std::fs::write(&next.path, "notes").unwrap();
+        assert!(whole(&there, true).unwrap_err().to_string().contains("holds no key of the function"));
+        assert_eq!(std::fs::read(&next.path).unwrap(), b"notes");
     }
 }

@@ -9,6 +9,7 @@
 //! ```
 
 use crate::error::Error;
+use crate::offer::Offer;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -98,6 +99,11 @@ impl Root {
     pub fn new(service: &Service, seed: Seed) -> Self {
         let Service { curve, verifiable, .. } = *service;
         Self { seed, id: service.id.clone(), curve, verifiable }
+    }
+
+    /// What the functions of the service of an offer follow from, with this seed.
+    pub fn of_offer(offer: &Offer, seed: Seed) -> Self {
+        Self { seed, id: offer.id.clone(), curve: offer.curve, verifiable: offer.verifiable }
     }
 
     /// The function whose public key stands in the offer; by it a store of tags is made.
@@ -395,12 +401,35 @@ pub fn settle(
     if is_stores == Some(true) { become_current(place) } else { Ok(()) }
 }
 
-/// [`save`], beside the key that there is, which still is the store's.
+/// [`save`] of a new key, beside the one that there is, which still is the store's. The key is the `given` one, or what stands there already, or
+/// else one that is drawn. What stands there was left by a `vesica prepare` that was killed, and may be the only key of another store: so it is
+/// taken, and not replaced. Gives the key, and whether it is sealed.
 ///
 /// # Errors
-/// As [`save`].
-pub fn save_next(place: &Place, of: Use, seed: &Seed, ctl: &Control) -> Result<bool, Error> {
-    save(&next(place), of, seed, ctl)
+/// As [`save`] and [`replaced`]; if another key stands there than the given one.
+pub fn save_next(
+    place: &Place,
+    of: Use,
+    (given, draw): (Option<Seed>, impl FnOnce() -> Result<Seed, Error>),
+    ctl: &Control,
+) -> Result<(Seed, bool), Error> {
+    let next = next(place);
+    let seed = match (replaced(&next, of, ctl)?, given) {
+        (Some(left), Some(given)) if left != given => {
+            return Err(Error::Setup(format!(
+                "{}: {} holds another {}, which a `vesica prepare` left that was killed just before its end. It may be the only one of another \
+                 store; move it away, or to {} if that store needs it",
+                of.field(),
+                next.path.display(),
+                of.what(),
+                place.path.display()
+            )));
+        }
+        (Some(left), _) => left,
+        (None, given) => given.map_or_else(draw, Ok)?,
+    };
+    let sealed = save(&next, of, &seed, ctl)?;
+    Ok((seed, sealed))
 }
 
 /// The key that was saved last becomes the store's.

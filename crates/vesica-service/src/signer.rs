@@ -54,9 +54,9 @@ impl Signer {
                 Ok(Self { _locked, ..signer })
             }
             (None, None) => {
-                let seed = world.chance.seed()?;
                 // On the disk before anybody hears of it.
-                let sealed = secret::save_next(&plan.signer, Use::Signatures, &seed, ctl)?;
+                let draw = || Ok(world.chance.seed()?);
+                let (seed, sealed) = secret::save_next(&plan.signer, Use::Signatures, (None, draw), ctl)?;
                 Ok(Self { _locked, sealed, is_new: true, ..Self::new(&seed, plan.valid_for) })
             }
             _ => Err(lost(plan)),
@@ -69,6 +69,9 @@ impl Signer {
     /// # Errors
     /// As [`Signer::take`]; if the file is not there, or holds another key.
     pub fn of_offer(plan: &ServePlan, offer: &Offer, ctl: &Control) -> Result<Self, Error> {
+        if !vesica_table::folder(&plan.signer.path).is_dir() {
+            return Err(lost(plan));
+        }
         secret::apart(plan, Use::Signatures)?;
         let wanted = offer.signer();
         let of = |place: &Place| {

@@ -18,7 +18,7 @@ use vesica_job::report::{Changes, Report};
 use vesica_job::worlds::{Disk, DiskFile};
 use vesica_job::{Control, Fault, Io, World};
 use vesica_session::SessionRng;
-use vesica_spec::service::{AskPlan, KeptPlan};
+use vesica_spec::service::{AskPlan, DayPlan, KeptPlan};
 use zeroize::Zeroizing;
 
 /// Both parties' tables.
@@ -380,6 +380,199 @@ fn a_run_that_is_killed_at_any_write_is_the_run_of_its_day() {
     }
 }
 
+/// A client that gives day files in the place of its table.
+struct Daily {
+    street: Street,
+    plan: AskPlan,
+    /// The keys of its table, and what the day does to them.
+    keys: BTreeSet<u64>,
+    added: Vec<u64>,
+    removed: Vec<u64>,
+    /// The keys of the last run, and those of them that were found.
+    last: (BTreeSet<u64>, BTreeSet<u64>),
+}
+
+impl Daily {
+    fn new() -> Self {
+        let street = street("");
+        let input = |name: &str| vesica_table::Input::new(street.path(name));
+        let plan = street.plan("alice");
+        let plan = AskPlan {
+            input: Some((input("added.csv"), vec!["id".into()])),
+            day: Some(DayPlan { removed: Some(input("removed.csv")) }),
+            columns: Some(vec!["id".into()]),
+            ..plan
+        };
+        let [keys, found] = [BTreeSet::new(), BTreeSet::new()];
+        Self { street, plan, keys: BTreeSet::new(), added: Vec::new(), removed: Vec::new(), last: (keys, found) }
+    }
+
+    fn ask_on(&self, world: World) -> Result<Report, Error> {
+        self.run_on(world).and_then(Run::end)
+    }
+
+    fn run_on(&self, world: World) -> Result<Run<'_>, Error> {
+        for (name, keys) in [("added", &self.added), ("removed", &self.removed)] {
+            // A row without a key is none of either.
+            let lines: String = keys.iter().map(|key| format!("{key},\"a, row\"\n")).collect();
+            fs::write(self.street.path(&format!("{name}.csv")), format!("id,what\n{lines},none\n")).unwrap();
+        }
+        let io = Io { world, ..files(&self.plan).unwrap() };
+        ask(&self.plan, io, &Control::new(()))
+    }
+
+    fn ask(&self) -> Changes {
+        changes(self.ask_on(World::default()).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// The table as the day leaves it.
+    fn now(&self) -> BTreeSet<u64> {
+        let stay = self.keys.iter().filter(|key| !self.removed.contains(key));
+        stay.chain(&self.added).copied().collect()
+    }
+
+    /// How many keys are new, and which are found.
+    fn expected(&self) -> (u64, BTreeSet<u64>) {
+        let now = self.now();
+        (now.difference(&self.last.0).count() as u64, now.intersection(&self.street.list).copied().collect())
+    }
+
+    /// Compares the outputs with a join of both tables, and a run with the one before.
+    #[track_caller]
+    fn compare(&self, changes: &Changes, day: u64) {
+        let (asked, found) = self.expected();
+        let set = |name: &str| rows(&self.street.path(name)).into_iter().collect::<BTreeSet<_>>();
+        let with = |keys: &mut dyn Iterator<Item = &u64>| -> BTreeSet<String> {
+            keys.map(|key| format!("{key},{key}.5")).collect()
+        };
+        assert_eq!(set("out.csv"), with(&mut found.iter()), "day {day}");
+        assert_eq!(rows(&self.street.path("out.csv")).len(), found.len(), "day {day}");
+        assert_eq!(set("gained.csv"), with(&mut found.difference(&self.last.1)), "day {day}");
+        let now = self.now();
+        let lost: BTreeSet<&u64> = self.last.1.iter().filter(|key| now.contains(key) && !found.contains(key)).collect();
+        assert_eq!(set("lost.csv"), lost.iter().map(|key| key.to_string()).collect(), "day {day}");
+        let gained = found.difference(&self.last.1).count();
+        assert_eq!(
+            (changes.asked, changes.gained, changes.lost),
+            (asked, gained as u64, lost.len() as u64),
+            "day {day}"
+        );
+        assert_eq!((changes.run, changes.kept), (day, now.len() as u64 - asked), "day {day}");
+    }
+
+    /// The run is over.
+    fn passed(&mut self) {
+        self.keys = self.now();
+        self.last = (self.keys.clone(), self.expected().1);
+    }
+}
+
+/// Thirty days of both tables, of which the client says what changed: keys that come and go on either side, that are there already or not there, in
+/// both files, or twice in one; and days on which nothing changes.
+#[test]
+fn thirty_days_of_day_files_are_as_a_full_join_each_day() {
+    let mut rng = SessionRng::from_seed(Zeroizing::new([29; 32]));
+    let mut below = |n: u64| u64::from_le_bytes(rng.bytes()) % n;
+    let mut daily = Daily::new();
+    let mut granted = 0;
+    for day in 1..=30 {
+        if day % 5 != 0 {
+            let more: Vec<u64> = (0..below(6)).map(|_| below(150)).collect();
+            let gone: Vec<u64> = (0..below(6)).map(|_| below(150)).filter(|key| !more.contains(key)).collect();
+            daily.street.change(&more, &gone);
+            if day == 17 {
+                daily.street.prepare_anew();
+            }
+        }
+        (daily.added, daily.removed) = match day {
+            1 => ((0..30).map(|i| 4 * i).collect(), vec![7, 4]),
+            _ if day % 7 == 0 => (Vec::new(), Vec::new()),
+            _ => {
+                let added: Vec<u64> = (0..below(9)).map(|_| below(150)).collect();
+                // The number of the day, so that no two days have the same files.
+                let removed = (0..below(9)).map(|_| below(150)).chain(added.first().copied()).chain([1000 + day]);
+                (added.iter().copied().chain(added.first().copied()).collect(), removed.collect())
+            }
+        };
+        daily.street.open();
+        let changes = daily.ask();
+        daily.compare(&changes, day);
+        granted += changes.asked;
+        assert_eq!(daily.street.granted(), granted, "day {day}");
+        daily.passed();
+    }
+    assert!(daily.keys.len() > 30 && !daily.street.path("alice.kept.log").exists());
+}
+
+/// A run with day files that is killed at any write is the run of its day; and files that were given before change nothing, or are refused.
+#[test]
+fn day_files_count_once() {
+    let mut daily = Daily::new();
+    daily.street.house.serve();
+    (daily.added, daily.removed) = ((0..12).map(|i| 2 * i).collect(), Vec::new());
+    let (kept, before) = (daily.street.path("alice.kept"), daily.street.path("before"));
+    for day in [1, 2] {
+        if day == 2 {
+            daily.street.change(&[10, 14], &[0, 12]);
+            (daily.added, daily.removed) = (vec![3, 57, 77, 3, 2], vec![0, 2, 6, 99]);
+            daily.street.open();
+        }
+        let mut writes = 0;
+        loop {
+            for name in ["alice.kept", "alice.kept.log", "alice.kept.new"] {
+                let _ = fs::remove_file(daily.street.path(name));
+            }
+            if day == 2 {
+                fs::copy(&before, &kept).unwrap();
+            }
+            let (world, left) = Deadly::world(writes);
+            if daily.ask_on(world).is_ok() {
+                assert!(left.load(Ordering::SeqCst) == 0 && writes > 6);
+                break;
+            }
+            let second = daily.ask_on(Deadly::world(writes / 2).0).map(changes);
+            let changes = second.unwrap_or_else(|_| daily.ask());
+            daily.compare(&changes, day);
+            writes += 1;
+        }
+        if day == 1 {
+            fs::copy(&kept, &before).unwrap();
+        }
+        daily.passed();
+    }
+    let refused = |daily: &Daily, words: &[&str]| {
+        daily.street.house.wire.said();
+        let was = fs::read(&kept).unwrap();
+        let error = daily.ask_on(World::default()).unwrap_err();
+        assert!(matches!(error.fault(), Fault::Config), "{error}");
+        let error = error.to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        // It is refused before anybody is contacted.
+        assert!(daily.street.house.wire.said().is_empty() && fs::read(&kept).unwrap() == was);
+    };
+    // Those of the run before change nothing.
+    let same = daily.ask();
+    assert_eq!((same.run, same.asked, same.gained, same.lost), (3, 0, 0, 0));
+    daily.compare(&same, 3);
+    // Those of a day before that would bring keys back.
+    let today = (daily.added.clone(), daily.removed.clone());
+    (daily.added, daily.removed) = ((0..12).map(|i| 2 * i).collect(), Vec::new());
+    refused(&daily, &["mine.input.added", "run 1", "of run 3"]);
+    // A run that was not ended is done again with its own files.
+    (daily.added, daily.removed) = (vec![400], vec![3]);
+    drop(daily.run_on(World::default()).unwrap());
+    fs::rename(daily.street.path("alice.kept.new"), &kept).unwrap();
+    (daily.added, daily.removed) = today;
+    refused(&daily, &["mine.input.added", "run 4", "not ended"]);
+    (daily.added, daily.removed) = (vec![400], vec![3]);
+    let changes = daily.ask();
+    daily.compare(&changes, 4);
+    // Neither kind of run takes the other's file.
+    let by_tables = AskPlan { day: None, columns: None, ..daily.plan.clone() };
+    daily.plan = by_tables;
+    refused(&daily, &["alice.kept", "day files", "mine.input.added"]);
+}
+
 /// A run is over when it is ended, which whoever has told of it does. If that fails, the same command does the day again, also with a table that has
 /// changed meanwhile; and it is seen before anything is asked for that there is no room.
 #[test]
@@ -408,9 +601,46 @@ fn a_run_is_done_again_until_it_is_ended() {
         street.rows.extend([Some(33 * day), Some(33 * day)]);
     }
     let (offer, io) = (Offer::load(&plan.cache).unwrap(), files(&plan).unwrap());
-    room(&plan, &io, &offer, 1, 1).unwrap();
-    let error = room(&plan, &io, &offer, 1, 1 << 62).unwrap_err().to_string();
+    room(&plan, &io, &offer, (1, 1), 1).unwrap();
+    let error = room(&plan, &io, &offer, (1, 1), 1 << 62).unwrap_err().to_string();
     assert!(["mine.kept: ", "alice.kept", "out.csv", "gained.csv"].iter().all(|word| error.contains(word)), "{error}");
+    // Each output is reckoned with as it is written: in CSV a value may be twice as long.
+    let value = offer.value_bytes.unwrap();
+    for (format, each) in [(None, 4 * value), (Some(vesica_table::Format::Parquet), 3 * value)] {
+        let mut plan = plan.clone();
+        plan.output.as_mut().unwrap().format = format;
+        let error = room(&plan, &io, &offer, (1 << 56, 1), 1).unwrap_err().to_string();
+        assert!(error.contains(&format!(" {each} for each")), "{error}");
+    }
+}
+
+/// Where only what changed is wanted, nothing else is written, and the same is said.
+#[test]
+fn what_changed_may_be_all_that_is_written() {
+    let mut street = street("");
+    street.rows = (0..12).map(|i| Some(2 * i)).collect();
+    let mut plan = street.plan("alice");
+    for day in [1, 2] {
+        street.change(&[10, 14], &[12 * (day - 1)]);
+        street.open();
+        let whole = changes(street.ask(&AskPlan { cache: street.path("other"), ..street.plan("other") }));
+        street.compare(&whole, day);
+        let written = ["gained.csv", "lost.csv"].map(|name| fs::read(street.path(name)).unwrap());
+        fs::remove_file(street.path("out.csv")).unwrap();
+        plan.output = None;
+        let report = street.ask(&plan);
+        assert!(
+            report.outcome.output.is_none() && report.outcome.matched_rows == Some(street.expected().0.len() as u64)
+        );
+        assert!(!street.path("out.csv").exists());
+        assert!(["gained.csv", "lost.csv"].map(|name| fs::read(street.path(name)).unwrap()) == written);
+        let changes = changes(report);
+        assert_eq!((changes.gained, changes.lost), (whole.gained, whole.lost));
+        street.passed();
+    }
+    let nowhere =
+        AskPlan { kept: plan.kept.map(|kept| KeptPlan { gained: None, lost: None, ..kept }), ..street.plan("alice") };
+    assert!(files(&AskPlan { output: None, ..nowhere }).err().unwrap().to_string().contains("mine.output"));
 }
 
 /// Less is left of an allowance than a request has keys: it is asked for and kept, and the same command goes on behind it when there is more.
@@ -446,6 +676,7 @@ fn parts_of_an_allowance_are_whole_batches() {
             let run = street.ask_on(&plan, World::default());
             let error = run.err().map_or(String::new(), |error| error.to_string());
             assert!(error.contains(why) && error.is_empty() == why.is_empty(), "{error}");
+            assert!(error.contains("mine.batch = 5") != why.is_empty(), "{error}");
             (street.granted(), street.house.wire.said())
         });
         assert_eq!(of.each_ref().map(|(granted, _)| *granted), [5, 15]);
@@ -604,8 +835,9 @@ fn a_kept_file_is_of_use_to_its_own_run_alone() {
     let wants = Wants::read(&plan, &*table, &[Vec::new()], &ctl).unwrap();
     let recall = |plan: &AskPlan| -> Result<(), Error> {
         let kept = Kept::open(plan, &World::default(), &ctl)?.unwrap();
-        let known = kept.past().known(&wants, &ctl)?;
-        assert!(known.new.is_empty() && known.before.iter().filter(|found| **found).count() == 14);
+        let wants = Wants::of_each(wants.digests.clone());
+        let (wants, known) = kept.past().recall((wants, None), &ctl)?;
+        assert!(known.new.is_empty() && (0..wants.digests.len()).filter(|want| known.before(*want)).count() == 14);
         Ok(())
     };
     recall(&plan).unwrap();
@@ -660,5 +892,14 @@ fn a_kept_file_is_of_use_to_its_own_run_alone() {
         street.compare(&changes, 2);
         assert_eq!((changes.run, changes.gained, changes.lost), (2, 1, 1));
         fs::write(&path, &good).unwrap();
+    }
+}
+
+/// What a process that is killed within a request has on the disk is whole batches, whatever their size.
+#[test]
+fn records_of_answers_are_whole_batches() {
+    for batch in [1, 2, 10_000, 1 << 15, (1 << 15) + 1, 1 << 20] {
+        let record = crate::kept::record(batch) as u64;
+        assert!(record.is_multiple_of(batch) && record * 64 <= 64 << 20 && record > 1 << 14, "{batch}: {record}");
     }
 }

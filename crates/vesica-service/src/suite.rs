@@ -5,6 +5,7 @@
 //! `retrieve/schemes/` and a line of [`ALL`].
 
 use crate::error::Error;
+use crate::kept::Known;
 use crate::messages::Counter;
 use crate::offer::Offer;
 use crate::output::Hit;
@@ -111,13 +112,39 @@ pub trait Copied {
         ctl: &Control,
     ) -> Result<(), Error>;
 
-    /// What came of the wants, by what opens each: in their order, and nothing for those that are not there.
-    fn find<'a>(&'a mut self, wants: &Wants, outputs: &[[u8; 32]]) -> Result<Vec<Hit<'a>>, Error>;
+    /// What came of the wants, by what opens each: in their order, and nothing for those that are not there. Where a run before searched an earlier
+    /// state, that says of most of them what came.
+    fn find<'a>(
+        &'a mut self,
+        wants: &Wants,
+        outputs: &[[u8; 32]],
+        earlier: Option<Earlier<'_>>,
+    ) -> Result<Vec<Hit<'a>>, Error>;
 
     /// Pieces of work that so many lookups are.
     fn units(&self, lookups: u64) -> u64 {
         lookups
     }
+}
+
+/// What was found before, in an earlier state.
+#[derive(Clone, Copy)]
+pub struct Earlier<'a> {
+    /// The state, as [`Copied::state`] gave it.
+    pub state: &'a [u8],
+    /// What was found of wants then.
+    pub known: &'a Known,
+}
+
+/// What was found of a want.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Was {
+    /// It was there.
+    Found,
+    /// It was there, and could not be read.
+    Unreadable,
+    /// It was not there.
+    Nothing,
 }
 
 /// What a client asks for.

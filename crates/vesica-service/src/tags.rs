@@ -11,7 +11,7 @@ use crate::reading::{Read, Reader, Values};
 use crate::retrieve::Scheme;
 use crate::secret::{self, Root, Use};
 use crate::stock::{Served, Stock, other_offer};
-use crate::suite::{Asked, Asking, Copied, Suite};
+use crate::suite::{Asked, Asking, Copied, Earlier, Suite, Was};
 use crate::wants::Wants;
 use crate::{reveals, rng, values};
 use std::fmt::Write;
@@ -26,7 +26,7 @@ use vesica_oprf::function::ServerFunction;
 use vesica_psi::unbalanced::BATCH;
 use vesica_session::Reveal;
 use vesica_spec::service::{AskPlan, Private, ServePlan};
-use vesica_store::{Batch, Builder, Delta, Incoming, Limits, Manifest, Part, Says, Sealer, Shape, Store};
+use vesica_store::{Batch, Builder, Delta, Fresh, Incoming, Limits, Manifest, Part, Says, Sealer, Shape, Store};
 use vesica_table::Input;
 use vesica_types::KeyDigest;
 
@@ -341,18 +341,59 @@ impl Copied for Cache {
         Ok(())
     }
 
-    fn find<'a>(&'a mut self, _: &Wants, outputs: &[[u8; 32]]) -> Result<Vec<Hit<'a>>, Error> {
+    /// What no part has that came since the earlier state is as it was then, so it is searched for only where its value is needed.
+    fn find<'a>(
+        &'a mut self,
+        _: &Wants,
+        outputs: &[[u8; 32]],
+        earlier: Option<Earlier<'_>>,
+    ) -> Result<Vec<Hit<'a>>, Error> {
         let columns = self.offer.values.len();
-        let mut hits = Vec::new();
-        for (number, asked) in outputs.chunks(TOGETHER).enumerate() {
-            for (place, says) in self.store.find_all(asked)?.into_iter().enumerate() {
+        let earlier = match earlier {
+            Some(Earlier { state, known }) => self.since(state)?.map(|fresh| (fresh, known)),
+            None => None,
+        };
+        let stands = |want: usize| -> Option<Was> {
+            let (fresh, known) = earlier.as_ref()?;
+            known.was(want).filter(|(_, head)| !fresh.may_have(*head)).map(|(was, _)| was)
+        };
+        let (mut hits, mut places, mut asked) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, outputs) in outputs.chunks(TOGETHER).enumerate() {
+            let wants = number * TOGETHER..number * TOGETHER + outputs.len();
+            places.clear();
+            asked.clear();
+            for (want, output) in wants.zip(outputs) {
+                let was = stands(want);
+                let is_asked = match was {
+                    None => true,
+                    Some(Was::Found) => columns > 0,
+                    Some(Was::Unreadable | Was::Nothing) => false,
+                };
+                if is_asked {
+                    asked.push(*output);
+                }
+                if is_asked || matches!(was, Some(Was::Found | Was::Unreadable)) {
+                    places.push((want, was, is_asked));
+                }
+            }
+            let (found, mut at) = (self.store.find_all(&asked)?, 0);
+            for &(want, was, is_asked) in &places {
+                if !is_asked {
+                    let came =
+                        if was == Some(Was::Found) { Ok(Value::Texts(Vec::new())) } else { Err(Lost::Unreadable) };
+                    hits.push(Hit { want, came });
+                    continue;
+                }
+                let (says, output) = (found[at], asked[at]);
+                at += 1;
                 let came = match says {
                     Says::Nothing => continue,
                     Says::Nonsense => None,
-                    Says::Entry(entry) => Some(Value::Entry(entry, asked[place])),
+                    Says::Entry(entry) => Some(Value::Entry(entry, output)),
                 };
-                let came = came.filter(|value| value.texts(columns).is_some()).ok_or(Lost::Unreadable);
-                hits.push(Hit { want: number * TOGETHER + place, came });
+                // What could be read then can be read now: it is the same part, and all of it was compared with its sums.
+                let is_read = |value: &Value<'_>| was == Some(Was::Found) || value.texts(columns).is_some();
+                hits.push(Hit { want, came: came.filter(is_read).ok_or(Lost::Unreadable) });
             }
         }
         Ok(hits)
@@ -360,6 +401,14 @@ impl Copied for Cache {
 
     fn units(&self, lookups: u64) -> u64 {
         lookups.div_ceil(BATCH as u64)
+    }
+}
+
+impl Cache {
+    /// What the parts say something of that came since the store was in this state; none if it is another one that was prepared as a whole.
+    fn since(&self, state: &[u8]) -> Result<Option<Fresh>, Error> {
+        let (Ok(then), now) = (Manifest::decode(state, Limits::NONE), self.store.manifest()) else { return Ok(None) };
+        Ok(if now.follows(&then) { Some(self.store.fresh(then.parts.len())?) } else { None })
     }
 }
 

@@ -39,6 +39,8 @@ enum Held {
     Keys(Spilled, Vec<u32>),
     /// Rows, ascending, and the place of the number that each has.
     Numbers(Vec<(u64, u32)>),
+    /// Each row has the key at its own place.
+    Each,
 }
 
 /// Digests, each of which is there once.
@@ -125,15 +127,18 @@ impl Wants {
             ctl.event(Event::Done(rows));
         }
         let held = held.finish()?;
-        let duplicates = held.total() - once.digests.len() as u64;
+        let mut digests = once.digests;
+        drop(once.slots);
+        let duplicates = held.total() - digests.len() as u64;
         // In the order of their digests, which says nothing of the table.
-        let mut order: Vec<u32> = (0..once.digests.len() as u32).collect();
-        order.sort_unstable_by_key(|&number| &once.digests[number as usize]);
-        let mut places = vec![0; order.len()];
-        (0..).zip(&order).for_each(|(place, &number)| places[number as usize] = place);
-        once.digests.sort_unstable();
-        let (digests, held) = (once.digests, Held::Keys(held, places));
-        Ok(Self { digests, numbers: Vec::new(), rows, empty, duplicates, held })
+        let places = sort(&mut digests);
+        Ok(Self { digests, numbers: Vec::new(), rows, empty, duplicates, held: Held::Keys(held, places) })
+    }
+
+    /// A row for each of these digests, which ascend.
+    pub fn of_each(digests: Vec<[u8; 32]>) -> Self {
+        let rows = digests.len() as u64;
+        Self { digests, numbers: Vec::new(), rows, empty: 0, duplicates: 0, held: Held::Each }
     }
 
     /// The numbers in the one column of the table.
@@ -186,6 +191,7 @@ impl Wants {
     /// Those of `each`, and of reading what was spilled.
     pub fn each(&self, mut each: impl FnMut(u64, usize) -> Result<(), JobError>) -> Result<(), JobError> {
         match &self.held {
+            Held::Each => (0..self.digests.len()).try_for_each(|want| each(want as u64, want)),
             Held::Numbers(rows) => rows.iter().try_for_each(|&(row, want)| each(row, want as usize)),
             Held::Keys(rows, places) => {
                 for block in rows.blocks(0, BLOCK) {
@@ -201,6 +207,32 @@ impl Wants {
     }
 }
 
+/// Sorts digests, each of which is there once, and gives the place to which each came.
+fn sort(digests: &mut [[u8; 32]]) -> Vec<u32> {
+    // Eight bytes tell nearly all of them apart, and they are moved together with the numbers: a digest is looked at where two begin alike.
+    let begin = |digest: &[u8; 32]| u64::from_be_bytes(*digest.first_chunk().expect("a digest has 32 bytes"));
+    let mut order: Vec<(u64, u32)> = digests.iter().map(begin).zip(0..).collect();
+    order.sort_unstable_by(|(one, at), (other, there)| {
+        one.cmp(other).then_with(|| digests[*at as usize].cmp(&digests[*there as usize]))
+    });
+    let mut places = vec![0; order.len()];
+    (0..).zip(&order).for_each(|(place, (_, number))| places[*number as usize] = place);
+    // They are put there along the cycles of the order, so that there is room for one more digest, and not for all of them twice.
+    for begin in 0..digests.len() {
+        let (first, mut at) = (digests[begin], begin);
+        loop {
+            let from = std::mem::replace(&mut order[at].1, at as u32) as usize;
+            if from == begin {
+                digests[at] = first;
+                break;
+            }
+            digests[at] = digests[from];
+            at = from;
+        }
+    }
+    places
+}
+
 /// How many lookups the server sees of a client that has so many, and makes them a multiple of `batch`.
 pub fn padded(lookups: usize, batch: u64) -> u64 {
     let least = if batch > 1 { 1 } else { 0 };
@@ -210,6 +242,22 @@ pub fn padded(lookups: usize, batch: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digests_are_sorted_and_each_is_told_its_place() {
+        // Many begin alike.
+        let digest = |i: u32| {
+            std::array::from_fn(|at| if at < 8 { (i % 3) as u8 } else { (i.wrapping_mul(7919) >> (at % 4 * 8)) as u8 })
+        };
+        for n in [0, 1, 2, 1000] {
+            let before: Vec<[u8; 32]> = (0..n).map(digest).collect();
+            let (mut sorted, mut after) = (before.clone(), before.clone());
+            sorted.sort_unstable();
+            let places = sort(&mut after);
+            assert!(after == sorted);
+            assert!(before.iter().zip(&places).all(|(digest, place)| sorted[*place as usize] == *digest));
+        }
+    }
 
     #[test]
     fn digests_are_numbered_as_they_come_and_once() {

@@ -200,7 +200,8 @@ impl Mine {
 
     /// Every path but the input's.
     pub(crate) fn paths(&mut self) -> Vec<&mut PathBuf> {
-        let mut paths: Vec<_> = self.output.as_mut().map(|output| &mut output.path).into_iter().collect();
+        let output = self.output.as_mut().map(|output| &mut output.path);
+        let mut paths: Vec<_> = output.filter(|path| !path.as_os_str().is_empty()).into_iter().collect();
         paths.extend(self.budget.as_mut().map(|budget| &mut budget.path));
         if let Some(tls) = &mut self.tls {
             paths.push(&mut tls.identity);

@@ -421,6 +421,9 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     if mine.proxy.is_some() && mine.connect.is_empty() {
         notes.push("mine.proxy: no effect, for this party calls nobody (mine.connect)".to_owned());
     }
+    if mine.output.as_ref().is_some_and(|output| output.path.as_os_str().is_empty()) {
+        return Err(SpecError::field("mine.output.path", "is missing: name the file for the rows"));
+    }
     let output = mine.output.as_ref().filter(|_| i_learn && rows);
     if shared.unit == Some(0) {
         return Err(SpecError::field(
@@ -570,6 +573,10 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         return Err(SpecError::field("mine.output.matched", why));
     }
     distinct("mine.output.columns", columns.as_deref().unwrap_or_default())?;
+    if mine.input.day.is_some() {
+        let why = "is for a service's client that keeps its answers, and a job matches whole tables; name the table in mine.input.path";
+        return Err(SpecError::field("mine.input.added", why));
+    }
     if output.is_some_and(|o| o.gained.is_some() || o.lost.is_some()) {
         let why = "compares a service's client with its last run, and a job has no last run; leave it out";
         let field = if output.is_some_and(|o| o.gained.is_some()) { "mine.output.gained" } else { "mine.output.lost" };

@@ -353,6 +353,15 @@ pub struct Input {
     pub values: BTreeMap<String, String>,
     /// What its files are, where their names do not say so.
     pub format: Option<Format>,
+    /// For a service's client: whether `origin` has only what the table has more than on the day before.
+    pub day: Option<DayFiles>,
+}
+
+/// What changed in a table, besides the rows that were added.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DayFiles {
+    /// The rows whose keys are in it no more.
+    pub removed: Option<PathBuf>,
 }
 
 /// A table to read, as it is written in a document.
@@ -388,6 +397,13 @@ struct Written {
     /// What the files are, where their names do not say so, or what the program prints, where its first bytes do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     format: Option<Format>,
+    /// For a service's client with `mine.kept`, in the place of `path`: the rows that the table has more than on the day before, where reading all
+    /// of it takes too long. In the first run that is the whole table. Only the key columns are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    added: Option<PathBuf>,
+    /// With `added`: rows whose keys no row of the table has any more. A key that stands in both files stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    removed: Option<PathBuf>,
 }
 
 /// A path, or several.
@@ -402,9 +418,27 @@ impl TryFrom<Written> for Input {
     type Error = &'static str;
 
     fn try_from(written: Written) -> Result<Self, Self::Error> {
-        let Written { path, command, keys, value, groups, values, format } = written;
+        let Written { path, command, keys, value, groups, values, format, added, removed } = written;
         let (keys, identifiers) = keys.parts();
-        let origin = match (path, command) {
+        let day = match (&added, removed) {
+            (None, Some(_)) => {
+                return Err(
+                    "input.removed is for a table of which there is `added`: name that file too, which may have no rows",
+                );
+            }
+            (None, None) => None,
+            (Some(_), removed) => Some(DayFiles { removed }),
+        };
+        if day.is_some() && (path.is_some() || command.is_some()) {
+            return Err(
+                "input has both `added` and a whole table: give `path` or `command`, or else `added` and `removed`",
+            );
+        }
+        let one = |path: &Path| path.as_os_str() == "-";
+        if added.as_deref().is_some_and(one) || day.iter().flat_map(|day| &day.removed).any(|path| one(path)) {
+            return Err("input.added and input.removed are files: name them");
+        }
+        let origin = match (path.or(added.map(Paths::One)), command) {
             (Some(Paths::One(path)), None) => Origin::of(path),
             (Some(Paths::Several(paths)), None) if paths.iter().any(|path| path.as_os_str() == "-") => {
                 return Err("input.path: standard input, `-`, is a table by itself: name it alone");
@@ -422,13 +456,13 @@ impl TryFrom<Written> for Input {
             }
             (Some(_), Some(_)) => return Err("input has both `path` and `command`: give one of them"),
         };
-        Ok(Self { origin, keys, identifiers, value, groups, values, format })
+        Ok(Self { origin, keys, identifiers, value, groups, values, format, day })
     }
 }
 
 impl From<Input> for Written {
     fn from(input: Input) -> Self {
-        let Input { origin, keys, identifiers, value, groups, values, format } = input;
+        let Input { origin, keys, identifiers, value, groups, values, format, day } = input;
         let keys = KeyColumns::of(keys, identifiers);
         let (path, command) = match origin {
             Origin::Stdin => (Some(Paths::One("-".into())), None),
@@ -436,7 +470,12 @@ impl From<Input> for Written {
             Origin::Paths(paths) => (Some(Paths::Several(paths)), None),
             Origin::Command(program) => (None, Some(program.args)),
         };
-        Self { path, command, keys, value, groups, values, format }
+        let (path, added) = match (path, &day) {
+            (Some(Paths::One(path)), Some(_)) => (None, Some(path)),
+            (path, _) => (path, None),
+        };
+        let removed = day.and_then(|day| day.removed);
+        Self { path, command, keys, value, groups, values, format, added, removed }
     }
 }
 
@@ -463,7 +502,8 @@ impl Input {
 #[serde(deny_unknown_fields)]
 pub struct Output {
     /// The file, or with `parts` the folder. A name that is not absolute starts at the job file's folder. Written beside it and renamed at
-    /// the end.
+    /// the end. A service's client that has `gained` or `lost` may leave it out, and then only what changed is written.
+    #[serde(default, skip_serializing_if = "is_unnamed")]
     pub path: PathBuf,
     /// What the file is to be, where its name does not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -494,6 +534,11 @@ pub struct Output {
     /// values. Rows that left the client's own table are in no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<PathBuf>,
+}
+
+/// Whether a document names no path.
+fn is_unnamed(path: &Path) -> bool {
+    path.as_os_str().is_empty()
 }
 
 /// What a row says of its match.

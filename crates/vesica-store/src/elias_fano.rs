@@ -321,6 +321,27 @@ impl<'a, B: Bytes + ?Sized> View<'a, B> {
         Err(Inconsistent)
     }
 
+    /// Hands over all numbers, ascending.
+    ///
+    /// # Errors
+    /// [`Inconsistent`] where the words cannot be those of so many numbers.
+    pub(crate) fn each(&self, mut take: impl FnMut(u128)) -> std::result::Result<(), Inconsistent> {
+        let (low_bits, mut place) = (self.code.low_bits(), 0);
+        for index in 0..self.high.words {
+            let mut ones = self.word(self.high, index)?;
+            while ones != 0 {
+                let at = index * WORD + u64::from(ones.trailing_zeros());
+                ones &= ones - 1;
+                let head = at.checked_sub(place).filter(|head| *head < self.code.heads() && place < self.code.numbers);
+                let head = u128::from(head.ok_or(Inconsistent)?);
+                // One number alone has no head, and a shift by 128 is none.
+                take(head.checked_shl(low_bits).unwrap_or(0) | self.low(place)?);
+                place += 1;
+            }
+        }
+        if place == self.code.numbers { Ok(()) } else { Err(Inconsistent) }
+    }
+
     /// The low bits of the number at `place`.
     fn low(&self, place: u64) -> std::result::Result<u128, Inconsistent> {
         let bits = self.code.low_bits();
@@ -374,6 +395,9 @@ mod tests {
                 prop_assert_eq!(view.find(number).unwrap(), Some(place as u64));
             }
             let sorted: Vec<u128> = numbers.iter().copied().collect();
+            let mut all = Vec::new();
+            view.each(|number| all.push(number)).unwrap();
+            prop_assert_eq!(&all, &sorted);
             let near = near.iter().filter(|_| !sorted.is_empty()).map(|(i, bit)| i.get(&sorted) ^ 1 << (bit % bits));
             for number in near.chain(others.iter().map(|number| number >> (128 - bits))) {
                 prop_assert_eq!(view.find(number).unwrap().is_some(), numbers.contains(&number));

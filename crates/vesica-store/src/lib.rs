@@ -31,6 +31,7 @@ mod chunks;
 mod elias_fano;
 mod error;
 mod folder;
+mod fresh;
 #[doc(hidden)]
 pub mod fuzzing;
 mod header;
@@ -47,8 +48,10 @@ pub use builder::{Batch, Builder, Built, Delta, Sealer};
 pub use chunks::CHUNK;
 pub use error::{Error, Result};
 pub use folder::{FolderLock, lock_folder};
+pub use fresh::Fresh;
 pub use incoming::{Incoming, IncomingPart};
 pub use manifest::{Limits, MOST_MANIFEST_BYTES, MOST_PARTS, Manifest, Part};
 pub use shape::{MOST_LIFETIME, MOST_TAGS, MOST_VALUE, Shape};
 pub use store::{Found, Says, Store};
+pub use tag::head;
 pub use value::{open as open_value, seal as seal_value, sealed_bytes};

@@ -47,6 +47,12 @@ impl<'a, B: Bytes + ?Sized> Body<'a, B> {
         }
         Ok(self.removed.find(tag)?.map_or(Says::Nothing, |_| Says::Removed))
     }
+
+    /// Hands over every tag of which the part says something.
+    pub(crate) fn each(&self, mut take: impl FnMut(u128)) -> std::result::Result<(), Inconsistent> {
+        self.tags.each(&mut take)?;
+        self.removed.each(take)
+    }
 }
 
 /// A part of a store that is open.

@@ -2,6 +2,7 @@
 
 use crate::elias_fano::Inconsistent;
 use crate::error::{Error, Result};
+use crate::fresh::Fresh;
 use crate::manifest::{MOST_MANIFEST_BYTES, Manifest, NAME};
 use crate::part::{self, Opened};
 use crate::tag::{first, tag};
@@ -172,6 +173,23 @@ impl Store {
             asked = left;
         }
         Ok(found)
+    }
+
+    /// What the parts from number `from` on say something of. Of any other output this store says what the one of the parts before them said.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if a part is not as long as when it was opened.
+    pub fn fresh(&self, from: usize) -> Result<Fresh> {
+        let parts = self.parts.get(from..).unwrap_or_default();
+        let tags =
+            self.manifest.parts.get(from..).unwrap_or_default().iter().map(|part| part.entries + part.removed).sum();
+        let mut fresh = Fresh::new(tags, self.manifest.tag_bits());
+        for part in parts {
+            if let Err(Inconsistent) = part.body()?.each(|tag| fresh.add(tag)) {
+                return Ok(Fresh::everything());
+            }
+        }
+        Ok(fresh)
     }
 
     /// The sums of a part, 32 bytes a chunk, as a server sends them; none if there is no such part.

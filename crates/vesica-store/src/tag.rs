@@ -1,9 +1,15 @@
 //! What a client compares: the first bits of a hash of the function's output.
 
+use blake3::hazmat::{ContextKey, HasherExt, hash_derive_key_context};
+use std::sync::LazyLock;
+
+/// What the hash is derived for, hashed once.
+static CONTEXT: LazyLock<ContextKey> = LazyLock::new(|| hash_derive_key_context("vesica 2026 store tag"));
+
 /// The tag of `output` with all 128 bits that one can have. A store keeps the first of them (see [`first`]).
 pub(crate) fn tag(output: &[u8; 32]) -> u128 {
-    let hash = blake3::derive_key("vesica 2026 store tag", output);
-    u128::from_be_bytes(*hash.first_chunk().expect("a hash has 32 bytes"))
+    let hash = blake3::Hasher::new_from_context_key(&CONTEXT).update(output).finalize();
+    u128::from_be_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
 }
 
 /// The first `bits` bits of a tag, from 1 to 128, as a number. It keeps the order of tags.
@@ -11,10 +17,21 @@ pub(crate) fn first(tag: u128, bits: u32) -> u128 {
     tag >> (128 - bits)
 }
 
+/// The head of an output's tag: its first 64 bits, which tell most tags apart without hashing the output again.
+pub fn head(output: &[u8; 32]) -> u64 {
+    (tag(output) >> 64) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn a_tag_is_the_derived_key_of_its_context() {
+        let hash = blake3::derive_key("vesica 2026 store tag", &output(7));
+        assert_eq!(tag(&output(7)).to_be_bytes(), hash[..16]);
+    }
 
     fn output(i: u64) -> [u8; 32] {
         *blake3::hash(&i.to_le_bytes()).as_bytes()

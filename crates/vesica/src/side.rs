@@ -62,6 +62,7 @@ impl Side {
                 identifiers: BTreeMap::new(),
                 groups: Vec::new(),
                 values: BTreeMap::new(),
+                day: None,
             },
             output: None,
             memory: vesica_spec::default_memory(),

@@ -30,8 +30,8 @@ use std::sync::Arc;
 /// Where a record's length would stand if a stretch did not begin there. A sealed record is never empty.
 const STRETCH: [u8; 4] = [0; 4];
 
-/// The longest record as it is sealed: in a ledger, a unit of which every key matched.
-const LONGEST: u32 = 64 << 20;
+/// The longest record as it is sealed: in a ledger, a unit of which every key matched; of a service's answers, 2^20 of 64 bytes.
+const LONGEST: u32 = (64 << 20) + TAG as u32;
 
 /// How often a file is opened whose name is another one's by the time that it is locked.
 const TRIES: usize = 10;

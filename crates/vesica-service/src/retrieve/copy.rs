@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::messages::{Counter, MOST_KEYS};
 use crate::offer::{Offer, hex};
 use crate::output::{Hit, Lost, Texts, Value};
-use crate::suite::{Asked, Copied};
+use crate::suite::{Asked, Copied, Earlier};
 use crate::values;
 use crate::wants::Wants;
 use std::fs::File;
@@ -157,7 +157,12 @@ impl Copied for Cache {
         clock.phase("retrieve", "records", total, || self.fetch(asked, &places, counter, &mut rng, ctl))
     }
 
-    fn find<'a>(&'a mut self, wants: &Wants, outputs: &[[u8; 32]]) -> Result<Vec<Hit<'a>>, Error> {
+    fn find<'a>(
+        &'a mut self,
+        wants: &Wants,
+        outputs: &[[u8; 32]],
+        _: Option<Earlier<'_>>,
+    ) -> Result<Vec<Hit<'a>>, Error> {
         let records = self.client.records()?;
         let rows = outputs.iter().zip(records.chunks_exact(self.places.each())).enumerate();
         let hits = rows.filter_map(|(want, (output, records))| {

@@ -121,6 +121,8 @@ pub struct AskPlan {
     pub trust: Option<TrustPlan>,
     /// The table.
     pub input: Option<(vesica_table::Input, Vec<String>)>,
+    /// What the table is where `input` has no more than the rows that were added to it.
+    pub day: Option<DayPlan>,
     /// Where the rows go.
     pub output: Option<vesica_table::Output>,
     /// The columns of the table that go there; all where absent.
@@ -143,6 +145,13 @@ pub struct AskPlan {
     pub report: Option<PathBuf>,
     /// How long to wait for the server.
     pub patience: Duration,
+}
+
+/// What changed in a client's table, besides the rows that were added.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DayPlan {
+    /// The rows whose keys are in it no more.
+    pub removed: Option<vesica_table::Input>,
 }
 
 /// Where a client keeps what a service answered, and where it says what changed.
@@ -196,6 +205,10 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
         return Err(SpecError::field("service.value_bytes", format!("give 1 to {MOST_VALUE}")));
     }
     retrieval(service)?;
+    if mine.input.as_ref().is_some_and(|input| input.day.is_some()) {
+        let why = "is a client's; name the table in mine.input.path, and give what changed to `vesica prepare --append FILE --remove FILE`";
+        return Err(SpecError::field("mine.input.added", why));
+    }
     let (input, keys) =
         mine.input.as_ref().map(|table| input(table, service.by, mine.scratch.as_deref())).transpose()?.unzip();
     let keys = keys.unwrap_or_default();
@@ -354,6 +367,9 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     }
     let parts = mine.output.as_ref().and_then(|output| output.parts.as_deref()).map(checks::parts).transpose()?;
     let kept = kept(service.protocol, mine)?;
+    let day = day(mine, keys.as_deref().unwrap_or_default())?;
+    // Of a key that was added on an earlier day no more is known than the key.
+    let columns = columns.or_else(|| keys.clone().filter(|_| day.is_some()));
     Ok(AskPlan {
         id: service.id.clone(),
         protocol: service.protocol,
@@ -372,11 +388,14 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
         identity,
         trust,
         input: input.zip(keys),
-        output: mine.output.as_ref().map(|output| vesica_table::Output {
-            format: output.format.map(table_format),
-            null: output.null.clone().unwrap_or_default(),
-            parts,
-            ..vesica_table::Output::new(&output.path)
+        day,
+        output: mine.output.as_ref().filter(|output| !output.path.as_os_str().is_empty()).map(|output| {
+            vesica_table::Output {
+                format: output.format.map(table_format),
+                null: output.null.clone().unwrap_or_default(),
+                parts,
+                ..vesica_table::Output::new(&output.path)
+            }
         }),
         columns,
         cache: mine.cache.clone(),
@@ -399,6 +418,11 @@ fn kept(protocol: ServiceProtocol, mine: &ClientMine) -> Result<Option<KeptPlan>
         ("mine.output.gained", output.and_then(|output| output.gained.as_ref())),
         ("mine.output.lost", output.and_then(|output| output.lost.as_ref())),
     ];
+    if output.is_some_and(|output| output.path.as_os_str().is_empty()) && places.iter().all(|(_, path)| path.is_none())
+    {
+        let why = "is missing: name the file for the rows that are found, or with mine.kept those for what changed, gained and lost";
+        return Err(SpecError::field("mine.output.path", why));
+    }
     let Some(kept) = &mine.kept else {
         return match places.iter().find(|(_, path)| path.is_some()) {
             Some((field, _)) => Err(SpecError::field(
@@ -423,7 +447,8 @@ fn kept(protocol: ServiceProtocol, mine: &ClientMine) -> Result<Option<KeptPlan>
     let mut taken = vec![("mine.kept.path", plain(&kept.path))];
     taken.extend(beside.iter().map(|path| ("mine.kept.path", plain(path))));
     let sinks = places.into_iter().filter_map(|(field, path)| Some((field, path?.as_path())));
-    let own = output.map(|output| ("mine.output.path", output.path.as_path())).into_iter().chain(sinks);
+    let all = output.map(|output| output.path.as_path()).filter(|path| !path.as_os_str().is_empty());
+    let own = all.map(|path| ("mine.output.path", path)).into_iter().chain(sinks);
     let key = kept.key.file().map(|key| ("mine.kept.key", key));
     let report = mine.report.as_deref().map(|report| ("mine.report", report));
     for (field, path) in key.into_iter().chain(own).chain(report) {
@@ -452,6 +477,32 @@ fn kept(protocol: ServiceProtocol, mine: &ClientMine) -> Result<Option<KeptPlan>
         gained: sink(places[0].1),
         lost: sink(places[1].1),
     }))
+}
+
+/// What changed in a table, where the document names day files in its place.
+fn day(mine: &ClientMine, keys: &[String]) -> Result<Option<DayPlan>, SpecError> {
+    let Some((input, day)) = mine.input.as_ref().and_then(|input| Some((input, input.day.as_ref()?))) else {
+        return Ok(None);
+    };
+    if mine.kept.is_none() {
+        let why = "says what changed in a table since the last run, which nothing remembers; add kept = { path = \"…\", key = \"…\" } to [mine], or \
+                   name the whole table in mine.input.path";
+        return Err(SpecError::field("mine.input.added", why));
+    }
+    let columns = mine.output.iter().flat_map(|output| &output.columns).flatten();
+    if let Some(other) = columns.into_iter().find(|column| !keys.contains(column)) {
+        let why = format!(
+            "\"{other}\" is no key column, and with mine.input.added no more is kept of a row than its key; name key columns, leave it out, or read the \
+             whole table with mine.input.path"
+        );
+        return Err(SpecError::field("mine.output.columns", why));
+    }
+    let removed = day.removed.as_ref().map(|path| vesica_table::Input {
+        format: input.format.map(table_format),
+        temp: mine.scratch.clone(),
+        ..vesica_table::Input::new(path)
+    });
+    Ok(Some(DayPlan { removed }))
 }
 
 /// The path of a file beside another one: this ending behind its name.
@@ -791,6 +842,12 @@ output = { path = "hits.csv" }
         assert_eq!(plan.gained.unwrap().path, Path::new("new.csv"));
         assert_eq!(plan.lost.unwrap().path, Path::new("gone.csv"));
         assert!(with(kept, "").unwrap().kept.unwrap().gained.is_none());
+        // What changed may be all that is wanted.
+        let text = CLIENT.replace("cache =", &format!("kept = {{ {kept} }}\ncache ="));
+        let changes = client(&text.replace("path = \"hits.csv\"", "gained = \"new.csv\"")).unwrap();
+        assert!(changes.output.is_none() && changes.kept.unwrap().gained.is_some());
+        let none = client(&text.replace("path = \"hits.csv\"", "format = \"csv\"")).unwrap_err();
+        assert_eq!(none.field.as_deref(), Some("mine.output.path"));
         for (kept, output, field) in [
             (kept, ", gained = \"hits.csv\"", "mine.output.gained"),
             (kept, ", gained = \"a.csv\", lost = \"./a.csv\"", "mine.output.lost"),
@@ -805,6 +862,36 @@ output = { path = "hits.csv" }
         assert!(with("path = \"bob.kept\"", "").unwrap_err().message.contains("key"));
         let other = CLIENT.replace("ecdh-oprf", "piano").replace("cache =", &format!("kept = {{ {kept} }}\ncache ="));
         assert_eq!(client(&other).unwrap_err().field.as_deref(), Some("mine.kept"));
+    }
+
+    /// Day files are a client's that keeps its answers, and nobody else's.
+    #[test]
+    fn day_files_are_of_a_client_that_keeps() {
+        let kept = "kept = { path = \"bob.kept\", key = \"seal.key\" }\ncache =";
+        let table = CLIENT.lines().find(|line| line.starts_with("input")).unwrap();
+        let with = |input: &str, kept: &str, columns: &str| {
+            let text = CLIENT.replace(table, &format!("input = {{ {input} }}")).replace("cache =", kept);
+            client(&text.replace("path = \"hits.csv\"", &format!("path = \"hits.csv\"{columns}")))
+        };
+        let days = "added = \"new.csv\", removed = \"gone.csv\", keys = [\"id\"]";
+        let plan = with(days, kept, "").unwrap();
+        assert_eq!(plan.input.unwrap().0.origin, vesica_table::Origin::of("new.csv"));
+        assert_eq!(plan.day.unwrap().removed.unwrap().origin, vesica_table::Origin::of("gone.csv"));
+        assert_eq!(plan.columns.unwrap(), ["id"]);
+        assert!(with("added = \"new.csv\", keys = [\"id\"]", kept, "").unwrap().day.unwrap().removed.is_none());
+        let refused = |input: &str, kept: &str, columns: &str| with(input, kept, columns).unwrap_err();
+        assert_eq!(refused(days, "cache =", "").field.as_deref(), Some("mine.input.added"));
+        let columns = ", columns = [\"id\", \"name\"]";
+        assert_eq!(refused(days, kept, columns).field.as_deref(), Some("mine.output.columns"));
+        for (input, word) in [
+            ("removed = \"gone.csv\", keys = [\"id\"]", "input.removed"),
+            ("path = \"a.csv\", added = \"new.csv\", keys = [\"id\"]", "whole table"),
+            ("added = \"-\", keys = [\"id\"]", "name them"),
+        ] {
+            assert!(refused(input, kept, "").message.contains(word), "{input}");
+        }
+        let served = SERVER.replace("path = \"list.parquet\"", "added = \"list.parquet\"");
+        assert_eq!(server(&served).unwrap_err().field.as_deref(), Some("mine.input.added"));
     }
 
     #[test]

@@ -520,8 +520,10 @@ impl ClientSpec {
         let mine = &mut self.mine;
         let mut paths = vec![&mut mine.cache];
         mine.input.iter_mut().for_each(|input| input.origin.anchor(folder));
+        paths.extend(mine.input.iter_mut().flat_map(|input| &mut input.day).flat_map(|day| &mut day.removed));
         if let Some(output) = &mut mine.output {
-            paths.push(&mut output.path);
+            // Where it is left out, it is nowhere.
+            paths.extend(Some(&mut output.path).filter(|path| !path.as_os_str().is_empty()));
             paths.extend(&mut output.gained);
             paths.extend(&mut output.lost);
         }

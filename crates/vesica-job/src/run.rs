@@ -728,3 +728,5 @@ pub(crate) fn reported(
 
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod spoiled;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -51,6 +52,31 @@ def test_prepare_serve_ask(tmp_path: Path, port: int) -> None:
             report = alice.ask(asked)
     assert report.table.to_arrow().to_pylist() == [{"id": "0007", "n": 1, "risk": "2"}, {"id": "0499", "n": 3, "risk": "4"}]
     assert report.outcome.matched == 2
+
+
+def test_the_day_of_a_caller_that_gives_up_is_told_again(tmp_path: Path, port: int) -> None:
+    server, client = documents(tmp_path, port)
+    (tmp_path / "seal.key").write_bytes(bytes(range(32)))
+    (tmp_path / "seal.key").chmod(0o600)
+    client["mine"]["kept"] = {"path": tmp_path / "bob.kept", "key": tmp_path / "seal.key"}
+    asked = pa.table({"id": ["0007", "9999", "0008"]})
+
+    def gives_up(event: dict) -> None:
+        if event["event"] == "phase_end" and event["name"] == "write":
+            # By now the work may be over, and the rows are not with the caller yet.
+            time.sleep(0.3)
+            raise RuntimeError("enough")
+
+    with vesica.Service(server).prepare() as service:
+        client["service"]["offer"] = service.prepared.offer
+        service.serve()
+        with pytest.raises(RuntimeError, match="enough"):
+            vesica.Client(client).ask(asked, progress=gives_up)
+        for run in (1, 2):
+            report = vesica.Client(client).ask(asked)
+            assert report.outcome.changes.run == run
+            assert report.outcome.changes.gained == (2 if run == 1 else 0)
+            assert report.table.to_arrow().column("id").to_pylist() == ["0007", "0008"]
 
 
 def test_a_second_server_of_a_store_is_refused_at_once(tmp_path: Path, port: int) -> None:

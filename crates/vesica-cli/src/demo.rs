@@ -1,5 +1,7 @@
 //! `vesica demo`: two parties or three on one machine, each a process, from nothing to a checked result.
 
+mod standing;
+
 use crate::failure::{Failure, Outcome};
 use crate::flags::Demo;
 use crate::{Itself, crash, interrupt, output, progress, verify};
@@ -19,6 +21,9 @@ use vesica_job::sample::{Format, Keys, PARTIES, People, Sample};
 const GRACE: Duration = Duration::from_secs(20);
 
 pub fn run(args: Demo, itself: &Itself) -> Outcome {
+    if args.standing {
+        return standing::run(args, itself);
+    }
     let names = &PARTIES[..usize::from(args.parties)];
     let identities = names.iter().map(|name| identity(name)).collect::<Result<Vec<_>, _>>()?;
     let prints: Vec<String> = identities.iter().map(|i| i.fingerprint().to_string()).collect();
@@ -321,14 +326,7 @@ fn blame(codes: &[u8]) -> u8 {
 
 /// What a person may do next. Where an interpreter runs this program, as with the Python package, that stands in the commands.
 fn closing_words(folder: &Path, names: &[&str], output: Option<&str>, itself: &Itself) -> String {
-    let typed: Vec<String> = match itself {
-        [] | [_] => {
-            let name = std::env::args().next().filter(|name| name.contains('/'));
-            vec![name.unwrap_or_else(|| "vesica".to_owned())]
-        }
-        words => words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-    };
-    let typed = typed.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let typed = typed(itself);
     let files = [Some("csv"), Some("toml"), Some("pem"), output, Some("report.json")].into_iter().zip([
         "the tables",
         "the jobs",
@@ -353,6 +351,18 @@ fn closing_words(folder: &Path, names: &[&str], output: Option<&str>, itself: &I
         if names.len() == 2 { "two" } else { "three" },
         names.iter().map(command).collect::<String>()
     )
+}
+
+/// What a person types to start this program.
+fn typed(itself: &Itself) -> String {
+    let typed: Vec<String> = match itself {
+        [] | [_] => {
+            let name = std::env::args().next().filter(|name| name.contains('/'));
+            vec![name.unwrap_or_else(|| "vesica".to_owned())]
+        }
+        words => words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+    };
+    typed.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// As a shell takes it.
@@ -387,7 +397,7 @@ mod tests {
         ] {
             let [ids, any, sum] = ["ids", "any", "sum"].map(|name| name == flag);
             let (protocol, curve) = (protocol.into(), "curve25519".into());
-            let args = Demo { parties, ids, any, sum, rows: 1, protocol, curve, out: None };
+            let args = Demo { parties, ids, any, sum, standing: false, rows: 1, protocol, curve, out: None };
             let names = &PARTIES[..usize::from(parties)];
             let prints: Vec<String> = ["a", "b", "c"].map(|digit| format!("sha256:{}", digit.repeat(64))).into();
             let jobs = jobs(&args, names, &[5300, 5301, 5302], &prints);

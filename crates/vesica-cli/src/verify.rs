@@ -137,6 +137,94 @@ pub fn any(folder: &Path, names: &[&str]) -> Result<Vec<usize>, String> {
 }
 
 /// The rows of a sample: its fields hold neither quotes nor newlines.
+/// What changes on a day of a standing match, as files.
+pub struct Changed {
+    /// Rows that the list has more, and rows that it has no more.
+    pub more: String,
+    pub gone: String,
+    /// Both tables afterwards.
+    pub list: String,
+    pub table: String,
+}
+
+/// A day on which so many rows come and go in the list `bob.csv` and in the table `alice.csv`: keys of alice's that were not on the list come there, and
+/// keys of hers that were go; and alice gets rows for keys of the list, and loses others.
+pub fn change(folder: &Path, rows: usize) -> Result<Changed, String> {
+    let (table, list) = (text(folder, "alice.csv")?, text(folder, "bob.csv")?);
+    let (ours, theirs) = (lines(&table), lines(&list));
+    let [mine, listed] = [&ours, &theirs].map(|lines| lines.iter().map(key).collect::<HashSet<&str>>());
+    let is_common = |line: &&&str| listed.contains(key(line)) && mine.contains(key(line));
+    let some = |lines: &[&'_ str], is_common_too: bool, skip: usize| -> Vec<String> {
+        let chosen = lines.iter().filter(|line| is_common(line) == is_common_too).skip(skip).take(rows);
+        chosen.map(|line| (*line).to_owned()).collect()
+    };
+    let (more, gone) = (some(&ours, false, 0), some(&ours, true, 0));
+    // Others of hers than those: on the list, and not on it.
+    let left: Vec<String> = [some(&ours, true, rows), some(&ours, false, rows)].concat();
+    let come = some(&theirs, false, 0);
+    let header = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+    fn file<'a>(header: &str, rows: impl Iterator<Item = &'a String>) -> String {
+        format!("{header}\n{}", rows.map(|line| format!("{line}\n")).collect::<String>())
+    }
+    fn keys(lines: &[String]) -> HashSet<&str> {
+        lines.iter().map(|line| line.split(',').next().unwrap_or(line)).collect()
+    }
+    let without = |lines: &[&'_ str], keys: HashSet<&str>| -> Vec<String> {
+        lines.iter().filter(|line| !keys.contains(key(line))).map(|line| (*line).to_owned()).collect()
+    };
+    let (stay, listed_still) = (without(&ours, keys(&left)), without(&theirs, keys(&gone)));
+    let (of_table, of_list) = (header(&table), header(&list));
+    Ok(Changed {
+        list: file(&of_list, listed_still.iter().chain(&more)),
+        table: file(&of_table, stay.iter().chain(&come)),
+        more: file(&of_list, more.iter()),
+        gone: file(&of_list, gone.iter()),
+    })
+}
+
+/// What a day of a standing match was.
+pub struct Day {
+    /// The keys of alice's table, and those that were found.
+    pub keys: HashSet<String>,
+    pub found: HashSet<String>,
+    pub asked: u64,
+    pub gained: u64,
+    pub lost: u64,
+}
+
+/// Compares what alice is told on a day of a standing match with a plain join of the day's tables, and with the keys that were asked for and found `before`.
+///
+/// Returns what the day was, or in words what is wrong.
+pub fn standing(folder: &Path, (asked, before): (&HashSet<String>, &HashSet<String>)) -> Result<Day, String> {
+    let read = |name: &str| text(folder, name);
+    let (table, list) = (read("alice.csv")?, read("bob.csv")?);
+    let values: HashMap<&str, &str> =
+        lines(&list).into_iter().filter_map(|line| Some((line.split(',').next()?, line.split(',').nth(1)?))).collect();
+    let keys: Vec<&str> = lines(&table).iter().map(key).collect();
+    let found: Vec<&str> = keys.iter().copied().filter(|key| values.contains_key(key)).collect();
+    let with_values = |keys: &mut dyn Iterator<Item = &&str>| -> Vec<String> {
+        keys.map(|key| format!("{key},{}", values.get(key).copied().unwrap_or_default())).collect()
+    };
+    let gained = with_values(&mut found.iter().filter(|key| !before.contains(**key)));
+    let is_lost = |key: &&&str| before.contains(**key) && !values.contains_key(*key);
+    let lost: Vec<String> = keys.iter().filter(is_lost).map(|key| (*key).to_owned()).collect();
+    for (name, want) in [("matched.csv", &with_values(&mut found.iter())), ("gained.csv", &gained), ("lost.csv", &lost)]
+    {
+        let has = read(name)?;
+        if lines(&has) != *want {
+            return Err(format!("{name} has {} rows, and {} other ones are expected", lines(&has).len(), want.len()));
+        }
+    }
+    let report: serde_json::Value = serde_json::from_str(&read("alice.report.json")?).map_err(|e| e.to_string())?;
+    let new = keys.iter().filter(|key| !asked.contains(**key)).count() as u64;
+    let told = report["outcome"]["changes"]["asked"].as_u64();
+    if told != Some(new) {
+        return Err(format!("{told:?} keys were asked for, and {new} are new"));
+    }
+    let [keys, found] = [&keys, &found].map(|keys| keys.iter().map(|key| (*key).to_owned()).collect());
+    Ok(Day { keys, found, asked: new, gained: gained.len() as u64, lost: lost.len() as u64 })
+}
+
 fn lines(text: &str) -> Vec<&str> {
     text.lines().skip(1).collect()
 }

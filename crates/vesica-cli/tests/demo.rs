@@ -85,6 +85,28 @@ fn the_demo_of_ids_works_and_joined_by_them_the_outputs_are_the_plain_join() {
     two::run(&["demo", "--ids", "--protocol", "ecdh"]).bad(2, &["--ids", "--protocol"]);
 }
 
+/// Three days, of which the second changes both tables and the third nothing: what is told is a plain join each day, and its differences.
+#[test]
+fn the_demo_of_a_standing_match_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("demo");
+    let ended = two::run(&["demo", "--standing", "--rows", "2500", "--out", out.to_str().unwrap()]).good();
+    // Of 2500 rows, three come and three go on each side, and three more of alice's go.
+    for words in [
+        "Day 1: the first run.",
+        "day 1: 1,250 keys of 2,500; 2,500 asked for, 1,250 gained, 0 lost",
+        "day 2: 1,250 keys of 2,497; 3 asked for, 6 gained, 3 lost",
+        "day 3: 1,250 keys of 2,497; 0 asked for, 0 gained, 0 lost",
+        &format!("serve {}", out.join("bob.toml").display()),
+    ] {
+        assert!(ended.stdout.contains(words), "{words:?} is not in {}", ended.stdout);
+    }
+    let rows = |name: &str| fs::read_to_string(out.join(name)).unwrap().lines().count() - 1;
+    assert_eq!(["matched.csv", "gained.csv", "lost.csv"].map(rows), [1250, 0, 0]);
+    assert!(!out.join("alice.kept.log").exists());
+    two::run(&["demo", "--standing", "--sum"]).bad(2, &["--standing", "--sum"]);
+}
+
 /// Of two parties the one that has no values is told their sum, and of three the leader, with a pivot: as a plain join says, and no rows.
 #[test]
 fn the_demo_of_a_sum_works_for_two_and_for_three() {

@@ -39,12 +39,21 @@ pub fn job(document: &str, is_json: bool, given: bool, files: Option<&str>) -> R
         spec.mine.input.origin = input(files)?.origin;
     }
     let learns = spec.shared.learns.contains(&spec.mine.name) && spec.shared.result.has_rows();
-    let keep = spec.mine.output.as_ref().is_none_or(|output| output.path == Path::new(MEMORY));
+    let keep = keeps(spec.mine.output.as_mut(), is_json);
     if keep && learns && spec.mine.output.is_none() {
         let output = json!({ "path": MEMORY });
         spec.mine.output = Some(serde_json::from_value::<Output>(output).map_err(|e| Failure::bug(e.to_string()))?);
     }
     Ok(Meant { spec, keep: keep && learns })
+}
+
+/// Whether rows are kept in memory: no file is named for them. Of a document that is a file, a path that it lacks is told.
+fn keeps(output: Option<&mut Output>, is_json: bool) -> bool {
+    let Some(output) = output else { return true };
+    if is_json && output.path.as_os_str().is_empty() {
+        output.path = MEMORY.into();
+    }
+    output.path == Path::new(MEMORY)
 }
 
 /// A table that is named by JSON without its columns.
@@ -110,7 +119,7 @@ pub fn client(document: &str, is_json: bool, given: bool) -> Result<(ClientSpec,
         Document::Server(_) => return Err(Failure::config("this document is a server's: use vesica.Service")),
         Document::Job(_) => return Err(Failure::config("this document is a job's: use vesica.run")),
     };
-    let keep = spec.mine.output.as_ref().is_none_or(|output| output.path == Path::new(MEMORY));
+    let keep = keeps(spec.mine.output.as_mut(), is_json);
     if keep && spec.mine.output.is_none() {
         let output = json!({ "path": MEMORY });
         spec.mine.output = Some(serde_json::from_value(output).map_err(|e| Failure::bug(e.to_string()))?);

@@ -7,7 +7,7 @@ use crate::{backend, document};
 use pyo3::prelude::*;
 use serde_json::json;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use vesica_job::{Io, Target, World};
 use vesica_service::{Change, Product, spelled};
 use vesica_spec::service::{plan_ask, plan_serve};
@@ -105,7 +105,10 @@ pub fn ask(
     stop: Option<Bound<'_, Stop>>,
 ) -> PyResult<(String, Option<Table>)> {
     let table = table.map(|table| backend::import(&table)).transpose()?;
-    work(py, watch, stop.as_ref().map(Bound::get), move |ctl| {
+    let stop = stop.as_ref().map(Bound::get);
+    // The run is about a plan that stays as long as it does.
+    let planned = OnceLock::new();
+    let (report, rows, run) = work(py, watch, stop, |ctl| {
         let (spec, keep) = document::client(&document, is_json, table.is_some())?;
         let mut plan = plan_ask(&spec)?;
         let kept = keep.then(|| Arc::new(Collect::new(false, None)));
@@ -122,14 +125,18 @@ pub fn ask(
             (None, None) => return Err(Failure::config("mine.input: is missing: name a file, or give ask() a table")),
         };
         let io = Io { table, target, connections: Vec::new(), world: World::default() };
-        let run = vesica_service::ask(&plan, io, ctl)?;
+        let run = vesica_service::ask(planned.get_or_init(|| plan), io, ctl)?;
         let rows = kept.and_then(|kept| kept.take()).map(Table::of).transpose()?;
-        let report = run.report.to_json();
-        // A run whose caller gave up is not over: what it would have told is told by the next one.
-        ctl.check().map_err(vesica_service::Error::from)?;
-        run.end()?;
-        Ok((report, rows))
-    })
+        Ok((run.report.to_json(), rows, run))
+    })?;
+    // A run whose caller gave up is not over: what it would have told is told by the next one. So it is ended on this side, where that is known: what
+    // the caller's progress or a signal raised until now was raised above.
+    py.check_signals()?;
+    if stop.is_some_and(Stop::is_stopped) {
+        return Err(Failure::stopped().raised(py));
+    }
+    py.detach(|| run.end()).map_err(|error| Failure::from(error).raised(py))?;
+    Ok((report, rows))
 }
 
 /// What a service or its client will cost, in words.

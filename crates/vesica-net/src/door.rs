@@ -16,7 +16,7 @@ use crate::pass::Pass;
 use crate::port::{self, Port};
 use crate::shared::Shared;
 use crate::trust::{Guests, Register};
-use crate::{ClientDoor, Control, Endpoint, Error, Event, Identity, LaneDoor, PeerLink, Result, Security, Trust};
+use crate::{Control, Endpoint, Error, Event, Identity, PeerLink, Result, Security, Trust};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustls::pki_types::CertificateDer;
@@ -49,6 +49,41 @@ pub struct Client {
     pub name: String,
     /// How it is known; needed with TLS.
     pub trust: Option<Trust>,
+}
+
+/// Where the lanes of a run come in.
+pub trait LaneDoor: Send + Sync {
+    /// The link of whoever comes next; none if the door is shut and nobody waits behind it or is just being let in, which takes ten seconds at
+    /// most. Any number of threads may wait here.
+    ///
+    /// # Errors
+    /// [`vesica_session::Error::Cancelled`], once the door's control says so.
+    fn next(&self) -> Result<Option<Box<dyn PeerLink>>>;
+
+    /// Where it is: with port 0, the port that the system chose.
+    fn address(&self) -> SocketAddr;
+
+    /// Closes the port. Links go on, and [`LaneDoor::next`] gives those that wait here already.
+    fn shut(&self);
+}
+
+/// Where the clients of a service come in.
+pub trait ClientDoor: LaneDoor {
+    /// From now on these are the clients, and nobody else. The links of those who are not among them are ended, and so are those of a client that
+    /// is now known in another way.
+    ///
+    /// # Errors
+    /// What is wrong with the list. Then the old one holds.
+    fn set_clients(&self, clients: Vec<Client>) -> Result<()>;
+
+    /// From the next client on, this is who the service is. Links go on as they are.
+    ///
+    /// # Errors
+    /// If its certificate is not in force, if TLS cannot be set up with it, and if there is no TLS. Then the old one is shown.
+    fn set_identity(&self, identity: &Identity) -> Result<()>;
+
+    /// How many places are taken: by links that have not been dropped, and by clients that are just being let in.
+    fn links(&self) -> usize;
 }
 
 /// How many may be at the door and behind it.

@@ -6,7 +6,7 @@ use crate::lock::{lock, wait, wait_for};
 use crate::pass::Pass;
 use crate::shared::{LAST_WORDS, Shared};
 use crate::wire::Wire;
-use crate::{PeerLink, Secured, inbound, outbound};
+use crate::{PeerLink, PeerProgress, Secured, Traffic, inbound, outbound};
 use std::fmt;
 use std::net::{Shutdown, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -15,28 +15,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vesica_session::{Channel, Error, Fault, Result};
 use vesica_types::Party;
-
-/// Bytes on the wire, with framing and encryption.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Traffic {
-    /// To the peer.
-    pub sent: u64,
-    /// From the peer.
-    pub received: u64,
-}
-
-/// How far the peer says it is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PeerProgress {
-    /// Its phase, as at most 32 characters of printable text.
-    pub phase: String,
-    /// How much of the phase is done.
-    pub done: u64,
-    /// Of how much, where it is known.
-    pub total: Option<u64>,
-    /// How long ago it said so.
-    pub age: Duration,
-}
 
 /// A connection over a socket.
 pub struct Link {

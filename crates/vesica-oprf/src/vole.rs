@@ -98,6 +98,9 @@ pub trait Shape: Copy + Send + Sync {
     fn seeded(self, seed: Block) -> Self::Okvs;
 }
 
+/// Slots that are packed and unpacked together: they stay in the first-level cache.
+const TOGETHER: usize = 1024;
+
 /// Seeds that the receiver tries before it gives up: a store fails with probability 2^-40 a job at most.
 const TRIES: usize = 3;
 
@@ -173,7 +176,9 @@ impl<B: Field, S: Shape> Sender for VoleSender<B, S> {
             (Block::ZERO, rest)
         };
         let delta = Zeroizing::new(base.delta());
-        B::mul_add(&mut k, &B::unpack(a), *delta);
+        for (k, a) in k.chunks_mut(TOGETHER).zip(a.chunks(TOGETHER * B::BITS / 8)) {
+            B::mul_add(k, &B::unpack(a), *delta);
+        }
         let okvs = vole.params.shape.seeded(r);
         Ok(VoleKey { okvs, hashes, delta, k, w, field: PhantomData })
     }
@@ -201,8 +206,10 @@ impl<B: Field, S: Shape> Receiver for VoleReceiver<B, S> {
         }
         // P with what travels shows A', so it is wiped too.
         let mut p = Zeroizing::new(p);
-        p.iter_mut().zip(&*a).for_each(|(p, &a)| *p = p.xor(a));
-        B::pack(&p, &mut wire);
+        for (p, a) in p.chunks_mut(TOGETHER).zip(a.chunks(TOGETHER)) {
+            p.iter_mut().zip(a).for_each(|(p, &a)| *p = p.xor(a));
+            B::pack(p, &mut wire);
+        }
         ch.send(&wire)?;
         if vole.malicious() {
             let opening = ch.recv_exact(48)?;

@@ -1046,7 +1046,11 @@ def test_parts_of_a_run_that_has_not_ended_are_this_runs_to_write(bucket: str, t
     source.discard(runs[1])
     assert source.output.begin(runs[0]) == output.Place(place, ends[0])
     source.told = told[:1]
+    # As of a driver that was killed, or that begins now and will be refused.
+    there.put("_probe-0123456789abcdef", [b""])
+    source.ready(runs)
     source.commit(runs[0])
+    there.remove("_probe-0123456789abcdef")
     assert sorted(there.below()) == ["_SUCCESS", f"part-000003{ends[0]}.parquet"] and source.written()["rows"] == 0
     own = output.Place(place, ends[0])
     # A task that fails puts nothing.

@@ -32,6 +32,9 @@ from .storage import to_disk
 #: What says that all parts are there. As every name that begins so, readers of tables pass it over.
 SUCCESS = "_SUCCESS"
 
+#: What names of objects begin with that are put to see whether that can be done. One of a driver that was killed stays, and hurts nobody.
+PROBE = "_probe-"
+
 #: A part: its name, its rows and its bytes.
 Part = tuple[str, int, int]
 
@@ -169,7 +172,7 @@ class Objects:
         self.address, self.party = storage.address(given, "output"), party
         self.there = storage.opened(self.address)
         self._parts: list[Part] = []
-        name = f"_probe-{secrets.token_hex(8)}"
+        name = f"{PROBE}{secrets.token_hex(8)}"
         try:
             self.there.put(name, [b""])
             self.there.remove(name)
@@ -180,7 +183,7 @@ class Objects:
 
     def vacant(self, runs: Collection[str]) -> None:
         own = [self._of(run) for run in runs]
-        for name in self.there.below():
+        for name in self._below():
             if not any(_is_part(name, of) for of in own):
                 last = "If these are the rows of a run that was killed at its end and is to go on by mine.resume, move them away: the run writes them again"
                 raise ConfigError(f"output: {self.address}/{name}: is there already; name another prefix, or remove what is below this one. {last}")
@@ -193,7 +196,7 @@ class Objects:
     def discard(self, run: str) -> None:
         if self._parts:
             return
-        names = list(self.there.below())
+        names = self._below()
         # Whether `_SUCCESS` was put is not known where the answer was lost. It never stands there without its parts.
         if SUCCESS in names and self._is_of(run):
             self.there.remove_all([SUCCESS])
@@ -217,9 +220,13 @@ class Objects:
     def parts(self) -> list[Part]:
         return self._parts
 
+    def _below(self) -> list[str]:
+        """What is there, sorted, but for what another driver may have put to see whether it can."""
+        return sorted(name for name in self.there.below() if not name.startswith(PROBE))
+
     def _names(self, run: str) -> list[str]:
         """The names of the run's parts; refuses any others."""
-        names = sorted(self.there.below())
+        names = self._below()
         for name in names:
             if not _is_part(name, self._of(run)):
                 raise ConfigError(f"output: {self.address}/{name}: {MEANWHILE}")

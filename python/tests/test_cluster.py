@@ -217,7 +217,7 @@ def test_ids_that_are_others_when_they_are_read_again_are_refused(port: int, mon
     ids = [-3, 0, 1 << 40, 7]
     blocks = [pa.table({"id": ["a", "b"], "n": ids[:2]}), pa.table({"id": ["c", None], "n": ids[2:]})]
     seen = rows.distinct(Twice(), blocks, 4, ["id"], "n")
-    cut = rows.CutTable(rows.Work(Kit("none"), "/", "run"), ["id"], "n", 1)
+    cut = rows.CutTable(rows.Work(Kit("none"), "/", "run"), ["id"], "n", 1, seen)
     told = [cut(table)[0] for table in reversed(blocks)]
     rows.same(told, seen, "n")
     assert [one[:2] for one in told] == [(2, 1), (2, 2)]
@@ -237,7 +237,8 @@ def test_rows_that_are_made_again_in_the_midst_of_the_shuffle_are_refused(place:
     monkeypatch.setattr(engine, "start", lambda kit: run)
     first = pa.table({"id": [f"key {n}" for n in range(400)], "n": range(400)})
     other = first.set_column(0, "id", pa.array([f"key {n}" for n in range(1, 401)]))
-    cut = rows.CutTable(rows.Work(Kit("none"), str(place), "run"), ["id"], "n", 4)
+    seen = rows.distinct(Twice(), [first], 400, ["id"], "n")
+    cut = rows.CutTable(rows.Work(Kit("none"), str(place), "run"), ["id"], "n", 4, seen)
 
     def on(again: pa.Table) -> Any:
         def exchange(items: Any, cut: Any, join: Any, parts: int) -> Any:
@@ -247,11 +248,10 @@ def test_rows_that_are_made_again_in_the_midst_of_the_shuffle_are_refused(place:
 
         return SimpleNamespace(exchange=exchange)
 
-    seen = rows.distinct(Twice(), [first], 400, ["id"], "n")
-    told, packed = rows.cut_and_packed(on(first), [first], cut, "units", seen)
+    told, packed = rows.cut_and_packed(on(first), [first], cut, "units")
     assert told[0][:2] == (400, 400) and sum(place[-1] for part in packed for place in part) == 400
     with pytest.raises(vesica.InputError, match="column 'n': some rows were made again while the table was being read"):
-        rows.cut_and_packed(on(other), [first], cut, "again", seen)
+        rows.cut_and_packed(on(other), [first], cut, "again")
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())])
@@ -280,10 +280,44 @@ def test_keys_of_every_kind_are_told_apart() -> None:
         found = rows._hashed(whole, "id").tolist()
         assert found[0] == found[4] and found[1] == found[3] and len(set(found)) == 3
         assert rows._hashed(whole.slice(1), "id").tolist() == found[1:]
+    # A null may stand in a dictionary itself.
+    for column in (pa.array(["x", None]).dictionary_encode(null_encoding="encode"), pa.array(["x", None]).dictionary_encode()):
+        assert rows._hashed(column, "id").tolist() == rows._hashed(pa.array(["x", None]), "id").tolist()
     table = pa.table({"a": ["x", "y"], "b": ["y", "x"]})
     assert len({*rows.keys_of(table, ["a", "b"]).tolist(), *rows.keys_of(table, ["b"]).tolist()}) == 4
     with pytest.raises(vesica.InputError, match="column 'id': holds double, which can be no key"):
         rows._hashed(pa.array([1.5]), "id")
+
+
+def test_nobody_who_reads_hashes_of_rows_finds_their_keys_by_trying_all() -> None:
+    """A block may have one row. Its id stands in the shuffle in clear, and what is added up of it followed from that and the key alone."""
+    told: list[Any] = []
+
+    class Reads(Twice):
+        def exchange(self, items: Any, cut: Any, join: Any, parts: int) -> Any:
+            told.append([cut(item)[0] for item in items])
+            return super().exchange(items, cut, join, parts)
+
+    blocks = [pa.table({"id": [f"+49 30 {n:04}"], "n": [n]}) for n in range(40)]
+    first, second = (rows.distinct(Reads(), blocks, 40, ["id"], "n") for _ in range(2))
+    assert first.ids == second.ids and first.rows != second.rows and not {one[2] for one in told[0]} & {one[2] for one in told[1]}
+    every = [rows.CutIds("n", ["id"], 1, 1, salt)(blocks[7])[0] for salt in (first.salt, (0, 0), (first.salt[0], 0))]
+    assert every[0][2] == told[0][7][2] and len({one[2] for one in every}) == len({one[3] for one in every}) == 3
+    # Under one salt keys are equal where they were.
+    two = pa.table({"id": ["x", "y", "x"], "n": [1, 2, 3]})
+    looked = dict(zip(*(memoryview(one).cast("Q").tolist() for one in (lambda told: (told[4], told[3]))(rows.CutIds("n", ["id"], 1, 1, first.salt)(two)[0]))))
+    assert looked[1] == looked[3] != looked[2]
+
+
+def test_a_row_group_that_begins_with_a_key_is_not_all_of_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row groups in the order of their keys, as a cluster writes them: the first rows of each have a placeholder, and it was taken for every row's."""
+    monkeypatch.setattr(rows, "HEAVIEST", 400 * rows.RECORD)
+    monkeypatch.setattr(rows, "AT_EACH", 10)
+    for name, often, refused in (("few", 20, False), ("many", 80, True)):
+        keys = [key for group in range(10) for key in ["0000"] * often + [f"{group}{n:03}" for n in range(often, 100)]]
+        pq.write_table(pa.table({"id": keys}), place / f"{name}.parquet", row_group_size=100)
+        with pytest.raises(vesica.InputError, match="some 800 of 1,000 rows have the key of row .* of .*many.parquet") if refused else nullcontext():
+            rows.weigh(rows.files(place / f"{name}.parquet"), ["id"])
 
 
 def test_a_key_of_too_many_rows_is_refused_before_anybody_is_met(place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,7 +393,7 @@ def test_a_file_that_changes_during_a_run_is_refused(place: Path, port: int, mon
 
     def take() -> None:
         write = functools.partial(rows.take_rows, str(path), files.groups[0], files.digests[0], found, None, False)
-        output.put(str(place / "out"), "run", 7, write)
+        output.Place(str(place / "out")).put(7, write)
 
     take()
     out = place / "out" / "part-000007.parquet"
@@ -968,13 +1002,13 @@ def test_rows_are_written_below_an_address(name: str, bucket: str, place: Path, 
     thread, done = plain(SimpleNamespace(jobs=both, tables=made), other)
     one = drive.of_files(Twice(), both[name], str(place / name), out + "/", {}, {"storage": place / "storage", "workers": 2})
     commit = one.source.commit
-    monkeypatch.setattr(one.source, "commit", lambda of: (run.update(name=of), commit(of))[1])
+    monkeypatch.setattr(one.source, "commit", lambda of: (run.update(name=of, ends=one.source.output._of(of)), commit(of))[1])
     report = one.run()
     thread.join()
     assert not isinstance(done[0], BaseException), done[0]
     parts = {of for of, _ in seen}
     assert len(seen) == 2 * len(parts) and all("_SUCCESS" not in below for _, below in seen)
-    assert parts <= {f"part-{n:06}-{run['name'][:16]}.parquet" for n in range(3)}
+    assert parts <= {f"part-{n:06}{run['ends']}.parquet" for n in range(3)}
     assert sorted(there.below()) == sorted([*parts, "_SUCCESS"])
     told = json.loads(there.get("_SUCCESS"))
     read = [pa.concat_tables(output.tables(out, of["name"])) for of in told["parts"]]
@@ -987,7 +1021,7 @@ def test_rows_are_written_below_an_address(name: str, bucket: str, place: Path, 
     # What is in its place stays there, and nobody writes among it.
     one.source.discard(run["name"])
     assert set(there.below()) == {*parts, "_SUCCESS"}
-    again = drive.Placed(out, True)
+    again = drive.Placed(out, True, name)
     with pytest.raises(vesica.ConfigError, match="matched/2026/_SUCCESS: is there already; name another prefix"):
         again.ready([run["name"]])
 
@@ -995,39 +1029,124 @@ def test_rows_are_written_below_an_address(name: str, bucket: str, place: Path, 
 def test_parts_of_a_run_that_has_not_ended_are_this_runs_to_write(bucket: str, tmp_path: Path, port: int) -> None:
     place, path, none = "s3://bucket/out", tmp_path, pa.table({"id": pa.array([], pa.int64())})
     there = storage.opened(place)
-    source, runs = drive.Placed(place, True), ["a" * 64, "b" * 64]
+    source, runs = drive.Placed(place, True, "alice"), ["a" * 64, "b" * 64]
     assert list(there.below()) == [], "what was tried was removed"
-    for run in runs:
-        output.put(source.output.begin(run), run, 3, functools.partial(pq.write_table, none))
-    assert sorted(there.below()) == [f"part-000003-{run[:16]}.parquet" for run in runs]
+    ends = [source.output._of(run) for run in runs]
+    told = [output.Place(place, end).put(3, functools.partial(pq.write_table, none)) for end in ends]
+    assert sorted(there.below()) == sorted(f"part-000003{end}.parquet" for end in ends)
     source.ready(runs)
-    with pytest.raises(vesica.ConfigError, match=f"out/part-000003-{'b' * 16}.parquet: is there already"):
-        drive.Placed(place, True).ready(runs[:1])
-    with pytest.raises(vesica.ConfigError, match="came to be there while the run lasted"):
-        source.commit(runs[0])
+    with pytest.raises(vesica.ConfigError, match=f"out/part-000003{ends[1]}.parquet: is there already"):
+        drive.Placed(place, True, "alice").ready(runs[:1])
+    # Nor is the other side's, which calls the run by the same name.
+    with pytest.raises(vesica.ConfigError, match="is there already"):
+        drive.Placed(place, True, "bob").ready(runs)
+    for late in (source.output.begin, source.commit):
+        with pytest.raises(vesica.ConfigError, match="came to be there while the run lasted"):
+            late(runs[0])
     source.discard(runs[1])
+    assert source.output.begin(runs[0]) == output.Place(place, ends[0])
+    source.told = told[:1]
+    # As of a driver that was killed, or that begins now and will be refused.
+    there.put("_probe-0123456789abcdef", [b""])
+    source.ready(runs)
     source.commit(runs[0])
-    assert sorted(there.below()) == ["_SUCCESS", f"part-000003-{'a' * 16}.parquet"] and source.written()["rows"] == 0
+    there.remove("_probe-0123456789abcdef")
+    assert sorted(there.below()) == ["_SUCCESS", f"part-000003{ends[0]}.parquet"] and source.written()["rows"] == 0
+    own = output.Place(place, ends[0])
     # A task that fails puts nothing.
     def fails(file: Any) -> None:
         file.write(b"half a part")
         raise vesica.InputError("t.parquet: changed while it was being read")
 
     with pytest.raises(vesica.InputError):
-        output.put(place, runs[0], 4, fails)
+        own.put(4, fails)
     assert len(list(there.below())) == 2
     # A part that is sent in several pieces.
-    large = os.urandom(17 << 20)
-    output.put(place, runs[0], 5, lambda file: file.write(large))
-    assert there.get(f"part-000005-{'a' * 16}.parquet") == large
+    large = pa.table({"id": pa.array([os.urandom(17 << 20)])})
+    name, count, size = own.put(5, functools.partial(pq.write_table, large))
+    assert count == 1 and size == len(there.get(name)) > 17 << 20 and name == f"part-000005{ends[0]}.parquet"
     pq.write_table(pa.table({"id": ["a"]}), path / "t.parquet")
     for out, at in (("s3://bucket/new", "s3://bucket/new/storage"), (str(path / "new"), path / "new" / "storage")):
         with pytest.raises(vesica.ConfigError, match="storage: .*new/storage: is below the output, .*new; name another place"):
             drive.of_files(Twice(), jobs(port)[0], str(path), out, {}, {"storage": at, "workers": 2})
     with pytest.raises(vesica.ConfigError, match="output: has a user or a password in its address"):
-        drive.Placed("s3://me:secret@bucket/out", True)
+        drive.Placed("s3://me:secret@bucket/out", True, "alice")
     with pytest.raises(vesica.ConfigError, match="name a bucket in which this machine and every worker can put and delete"):
-        drive.Placed("s3://nothing/out", True)
+        drive.Placed("s3://nothing/out", True, "alice")
+    with pytest.raises(vesica.ConfigError, match=f"output: s3://nothing/out/part-000004-a.parquet: cannot be put: .*see that this worker can put there"):
+        output.Place("s3://nothing/out", "-a").put(4, functools.partial(pq.write_table, none))
+    lost = OSError("Error performing PUT https://a.example/b/c?sv=2026&sig=S%3D in 3s - 403: <Code>No</Code>\n\nDebug source:\nuri: https://a.example/b/c?sig=S")
+    assert storage.why(lost) == "Error performing PUT https://a.example/b/c in 3s - 403: <Code>No</Code>"
+    for given, what in (("memory:///x", "output"), (f"file://{path}/x", "output"), ("memory:///x", "storage")):
+        with pytest.raises(vesica.ConfigError, match=f"{what}: {given}: is no object store that several machines see; name a folder"):
+            storage.address(given, what)
+
+
+def test_no_part_is_missed_unseen(bucket: str, tmp_path: Path) -> None:
+    """A worker may have another store or another disk of the same name: the driver listed what was there, and said that it was all."""
+    some = functools.partial(pq.write_table, pa.table({"n": [1, 2]}))
+    for given in ("s3://bucket/out", str(tmp_path / "out")):
+        source = drive.Placed(given, True, "alice")
+        own = source.output.begin("a" * 64)
+        source.told = [own.put(0, some), own.put(1, some)]
+        third = output.Place(own.where, own.of).put(2, some)
+        with pytest.raises(vesica.ConfigError, match="part-000002.*: was put by no task that was counted; remove it"):
+            source.commit("a" * 64)
+        source.told.append(third)
+        own.put(2, functools.partial(pq.write_table, pa.table({"n": [1]})))
+        with pytest.raises(vesica.ConfigError, match="part-000002.*: has 1 rows, and a worker put 2 rows there"):
+            source.commit("a" * 64)
+        if "://" in given:
+            source.output.there.remove_all([third[0]])
+        else:
+            (Path(own.where) / third[0]).unlink()
+        with pytest.raises(vesica.ConfigError, match="part-000002.*: is not there, and a worker put 2 rows there; name a place that is the same"):
+            source.commit("a" * 64)
+        assert source.written()["rows"] == 0
+        own.put(2, some)
+        source.commit("a" * 64)
+        assert source.written()["rows"] == 6
+
+
+def test_what_says_that_all_parts_are_there_never_stands_without_them(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, run = "s3://bucket/out", "a" * 64
+    there, some = storage.opened(place), functools.partial(pq.write_table, pa.table({"n": [1]}))
+
+    def written() -> drive.Placed:
+        source = drive.Placed(place, True, "alice")
+        source.told = [source.output.begin(run).put(0, some)]
+        return source
+
+    put = storage.Objects.put
+    with monkeypatch.context() as patch:
+        # The store has it, and its answer is lost.
+        def lost(self: Any, name: str, pieces: Any, durable: bool = True) -> bool:
+            put(self, name, pieces)
+            if name == "_SUCCESS":
+                raise OSError("connection reset")
+            return True
+
+        patch.setattr(storage.Objects, "put", lost)
+        source = written()
+        with pytest.raises(OSError):
+            source.commit(run)
+        assert "_SUCCESS" in there.below()
+        source.discard(run)
+        assert list(there.below()) == []
+        # The client sends it again, and is told that it is there.
+        patch.setattr(storage.Objects, "put", lambda self, name, pieces, durable=True: put(self, name, pieces) and (name != "_SUCCESS" or put(self, name, pieces)))
+        source = written()
+        source.commit(run)
+        assert source.written()["rows"] == 1 and len(list(there.below())) == 2
+    # Another run's is no sign of this one's, and stays.
+    other = drive.Placed(place, True, "alice")
+    other.discard("b" * 64)
+    assert len(list(there.below())) == 2
+    for kept in (b"", b"[]", b'{"parts": []}', b'{"parts": [{"name": 5}]}'):
+        there.remove_all(["_SUCCESS"])
+        there.put("_SUCCESS", [kept])
+        other.discard("b" * 64)
+        assert "_SUCCESS" in there.below()
 
 
 def first_stands(there: storage.Storage) -> None:
@@ -1060,7 +1179,7 @@ def test_no_worker_imports_pandas(place: Path) -> None:
         pq.write_table(pa.Table.from_arrays([numbers], ["n"]), "t.parquet", row_group_size=4)
         found = rows.imported(pa.Table.from_arrays([numbers] * 3, ["row", "pair", "times"]))
         rows.take_rows("t.parquet", [4, 4, 1], rows.files("t.parquet").digests[0], found, None, True, Path("out.parquet"))
-        cut = rows.CutIds("n", ["pair", "k"], 2, 1)(found.rename_columns(["n", "pair", "k"]).set_column(2, "k", found["times"].cast(pa.string())))[1]
+        cut = rows.CutIds("n", ["pair", "k"], 2, 1, (3, 4))(found.rename_columns(["n", "pair", "k"]).set_column(2, "k", found["times"].cast(pa.string())))[1]
         rows.Repeats()(0, rows.pieces(rows.of_pieces(cut)))
         rows.numbers_of(found.take(rows.of_numbers(numpy.array([2, 1])))["row"])
         assert not {"pandas", "pyarrow.dataset"} & set(sys.modules), sorted(sys.modules)"""

@@ -261,6 +261,28 @@ def test_rows_are_written_to_a_bucket_and_read_from_there(place: Path, port: int
     assert rows == sides.expected("alice") and alice["rows"] == len(rows)
 
 
+def test_no_task_goes_on_when_another_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It wrote rows of a run that had failed, to a bucket from which they had been removed."""
+    from vesica.ray import _engine
+
+    done: list[str] = []
+    remote = SimpleNamespace(remote=lambda *given: f"part {given[1]}", options=lambda **_: SimpleNamespace(remote=lambda *given: ["told", "0", "1"]))
+    monkeypatch.setattr(_engine, "_cut", remote)
+    monkeypatch.setattr(_engine, "_join", remote)
+
+    def get(refs: list[str], timeout: Any = None) -> list[int]:
+        if "part 0" in refs:
+            raise vesica.InputError("t.parquet: changed while it was being read")
+        return [1 for _ in refs]
+
+    calls = {"put": lambda one: one, "get": get, "cancel": lambda ref, recursive: done.append(ref)}
+    calls["wait"] = lambda refs, **how: done.append(f"waited {len(refs)}")
+    monkeypatch.setattr(_engine, "ray", SimpleNamespace(exceptions=_engine.ray.exceptions, **calls))
+    with pytest.raises(vesica.InputError):
+        _engine.Engine().exchange(["an item"], None, None, 2)
+    assert done == ["told", "part 0", "part 1", "waited 3"]
+
+
 long = pytest.mark.skipif("VESICA_LONG" not in os.environ, reason="takes minutes: set VESICA_LONG")
 
 

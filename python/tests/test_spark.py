@@ -150,6 +150,21 @@ def test_rows_are_written_to_a_bucket_and_read_from_there(tmp_path: Path, port: 
     assert bob["sum"] == sum(row["n"] for row in rows)
 
 
+def test_columns_that_come_from_a_bucket_have_types_of_sparks() -> None:
+    """As Spark has them that it reads from Parquet itself: a time without a zone has none. What it has no type for was found out behind the run."""
+    from vesica.spark import _run
+
+    plain = {pa.timestamp("ns"): "timestamp_ntz", pa.timestamp("us", "UTC"): "timestamp", pa.uint64(): "decimal(20,0)", pa.date64(): "date"}
+    plain |= {pa.binary(4): "binary", pa.duration("ns"): "interval day to second", pa.dictionary(pa.int32(), pa.large_string()): "string"}
+    schema = pa.schema([(f"c{at}", kind) for at, kind in enumerate(plain)])
+    arrow, types = _run._types(schema)
+    assert [field.dataType.simpleString() for field in types] == list(plain.values())
+    values = pa.Table.from_arrays([pa.nulls(2, kind) for kind in plain], schema=schema)
+    assert values.cast(arrow).schema == arrow
+    with pytest.raises(vesica.ConfigError, match="output: column 'h': holds halffloat, for which Spark has no type; name other columns in mine.output"):
+        _run._types(pa.schema([("id", pa.string()), ("h", pa.float16())]))
+
+
 @java
 def test_what_a_worker_refuses_is_told_once_and_as_itself(tmp_path: Path, port: int) -> None:
     """Spark starts a task that raises three times more, and wraps what it raised."""

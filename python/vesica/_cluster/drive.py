@@ -71,10 +71,12 @@ def of_table(job: Document | None, keys: str | Sequence[str], fields: dict[str, 
 class Placed:
     """Rows that are written, part by part, and stand in their place at the end."""
 
-    def __init__(self, given: str | os.PathLike[str] | None, learns: bool) -> None:
+    def __init__(self, given: str | os.PathLike[str] | None, learns: bool, party: str) -> None:
         if learns and given is None:
             raise ConfigError("mine.output.path: is missing: name a folder for the rows that match, or give output=")
-        self.output = output.output(given) if learns and given is not None else None
+        self.output = output.output(given, party) if learns and given is not None else None
+        #: The parts that tasks told of, since the run was last discarded.
+        self.told: list[output.Part] = []
 
     def ready(self, runs: Collection[str]) -> None:
         """Refuses, before anybody is contacted, what would end the run late. These runs of the job were begun and have not ended."""
@@ -84,10 +86,11 @@ class Placed:
     def commit(self, run: str) -> None:
         """Has what was written in its place."""
         if self.output is not None:
-            self.output.commit(run)
+            self.output.commit(run, self.told)
 
     def discard(self, run: str) -> None:
         """Removes what was written and is not in its place."""
+        self.told = []
         if self.output is not None:
             self.output.discard(run)
 
@@ -120,7 +123,7 @@ class OfFiles(Placed):
                 raise InputError(f"{files.paths[0]}: there is no column {missing[0]!r} (mine.output.columns)")
             if "pair" in (self.columns or files.schema.names) and len(spec["shared"]["learns"]) > 1:
                 raise InputError(f"{files.paths[0]}: has a column 'pair', which the output needs for its own; rename it")
-        super().__init__(given, learns)
+        super().__init__(given, learns, spec["mine"]["name"])
 
     @property
     def identity(self) -> bytes:
@@ -145,19 +148,20 @@ class OfFiles(Placed):
 
     def write(self, on: Engine, work: rows.Work, units: list[int], with_pair: bool) -> int:
         """Writes what these units found; says how many found rows came."""
-        place, found, empty = self.output.begin(work.run), 0, True
+        place, found = self.output.begin(work.run), 0
         if units:
             files, parts = self.files, min(len(self.files.paths), max(on.width, PARTS))
             take = rows.Take(work, files.paths, files.groups, files.digests, place, self.columns, with_pair, parts)
             groups = [units[at : at + rows.UNITS] for at in range(0, len(units), rows.UNITS)]
             _, taken = on.exchange(groups, rows.CutFound(work, parts), take, parts)
-            found, empty = sum(taken), not any(taken)
-        if empty:
+            found = sum(rows for rows, _ in taken)
+            self.told = [part for _, parts in taken for part in parts]
+        if not self.told:
             names = self.columns or self.files.schema.names
             none = self.files.schema.empty_table().select(names)
             if with_pair:
                 none = none.append_column("pair", pa.array([], pa.uint64()))
-            output.put(place, work.run, 0, functools.partial(pq.write_table, none))
+            self.told = [place.put(0, functools.partial(pq.write_table, none))]
         return found
 
 

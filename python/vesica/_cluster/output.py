@@ -1,12 +1,15 @@
 """Where the rows that matched come to stand: in a folder, or below an address of an object store.
 
-A task writes a part, whole, under a name that another start of the same task gives it too. A folder is written beside its place, and put there
-when the run has ended well. An object store knows no such step: there parts appear one by one, and the object `_SUCCESS` says that all are there.
-It names them, with their rows and bytes. Parts have the run's name in theirs, so no part of another run comes to be among them unseen.
+A task writes a part, whole, under a name that another start of the same task gives it too, and tells the driver of it. A folder is written beside
+its place, and put there when the run has ended well. An object store knows no such step: there parts appear one by one, and the object `_SUCCESS`
+says that all are there. It names them, with their rows and bytes. Names of parts end with a hash of the run and the party, so no part of another
+run, or of the other side in this run, comes to be among them unseen. The driver looks for each part that it was told of before it says that all
+are there: a worker may have another store or another disk under the same name.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -15,6 +18,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,8 +32,11 @@ from .storage import to_disk
 #: What says that all parts are there. As every name that begins so, readers of tables pass it over.
 SUCCESS = "_SUCCESS"
 
-#: Letters of a run's name in the names of its parts.
-OF_RUN = 16
+#: What names of objects begin with that are put to see whether that can be done. One of a driver that was killed stays, and hurts nobody.
+PROBE = "_probe-"
+
+#: A part: its name, its rows and its bytes.
+Part = tuple[str, int, int]
 
 
 class Output(Protocol):
@@ -41,42 +48,66 @@ class Output(Protocol):
     def vacant(self, runs: Collection[str]) -> None:
         """Refuses a place that holds something, unless that was written by one of these runs of this job, which had no end."""
 
-    def begin(self, run: str) -> str:
-        """Says where `put` is to put the parts of a run."""
+    def begin(self, run: str) -> Place:
+        """Says where the parts of a run are to be put."""
 
     def discard(self, run: str) -> None:
         """Removes what was written of a run, unless all of it is in its place."""
 
-    def commit(self, run: str) -> None:
-        """Has all parts in their place."""
+    def commit(self, run: str, told: Collection[Part]) -> None:
+        """Has all parts in their place. These are those that tasks told of, and no others may be there."""
 
-    def parts(self) -> list[tuple[str, int, int]]:
-        """The names of the parts, and the rows and bytes of each."""
-
-
-def output(given: str | os.PathLike[str]) -> Output:
-    """The place of this name."""
-    return Objects(os.fspath(given)) if "://" in os.fspath(given) else Folder(Path(given).absolute())
+    def parts(self) -> list[Part]:
+        """The parts that are in their place."""
 
 
-def put(place: str, run: str, number: int, write: Callable[[Any], None]) -> None:
-    """Puts a part in its place. `write` is given a path or a file, and writes Parquet there."""
-    if "://" in place:
-        # It has no name here, and is gone with this process.
-        with tempfile.TemporaryFile() as file:
-            write(file)
-            storage.opened(place).upload(named(run, number), file)
-        return
-    out = Path(place) / f"part-{number:06}.parquet"
-    beside = out.with_name(f".{out.name}.{secrets.token_hex(8)}")
-    write(beside)
-    to_disk(beside)
-    os.replace(beside, out)
+def output(given: str | os.PathLike[str], party: str) -> Output:
+    """The place of this name, for the rows of this party."""
+    return Objects(os.fspath(given), party) if "://" in os.fspath(given) else Folder(Path(given).absolute())
 
 
-def named(run: str, number: int) -> str:
-    """The object of a part."""
-    return f"part-{number:06}-{run[:OF_RUN]}.parquet"
+@dataclass(frozen=True)
+class Place:
+    """Where a run's parts are put. It travels with tasks."""
+
+    #: A folder, or an address.
+    where: str
+    #: What names of the parts end with.
+    of: str = ""
+
+    def put(self, number: int, write: Callable[[Any], None]) -> Part:
+        """Puts a part in its place. `write` is given a path or a file, and writes Parquet there."""
+        name = f"part-{number:06}{self.of}.parquet"
+        if "://" in self.where:
+            # It has no name here, and is gone with this process.
+            with tempfile.TemporaryFile() as file:
+                write(file)
+                part = name, pq.read_metadata(file).num_rows, file.seek(0, os.SEEK_END)
+                try:
+                    storage.opened(self.where).upload(name, file)
+                except Exception as error:
+                    said = f"output: {self.where}/{name}: cannot be put: {storage.why(error)}"
+                    raise ConfigError(f"{said}; see that this worker can put there, and run again") from None
+            return part
+        out = Path(self.where) / name
+        beside = out.with_name(f".{name}.{secrets.token_hex(8)}")
+        write(beside)
+        to_disk(beside)
+        part = name, pq.read_metadata(beside).num_rows, beside.stat().st_size
+        os.replace(beside, out)
+        return part
+
+
+def same(where: str, there: Collection[Part], told: Collection[Part]) -> None:
+    """Refuses parts that are not those that tasks told of."""
+    found = {name: rows for name, rows, _ in there}
+    for name, rows, _ in told:
+        if found.get(name) != rows:
+            has = f"has {found[name]} rows" if name in found else "is not there"
+            why = "name a place that is the same for this machine and every worker, and run again"
+            raise ConfigError(f"output: {where}/{name}: {has}, and a worker put {rows} rows there; {why}")
+    if extra := found.keys() - {name for name, _, _ in told}:
+        raise ConfigError(f"output: {where}/{min(extra)}: was put by no task that was counted; remove it, and run again")
 
 
 def tables(address: str, name: str) -> Iterator[pa.Table]:
@@ -92,6 +123,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path, self.address = path, str(path)
+        self._parts: list[Part] = []
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             # Another program's rows are never replaced, and nothing in a folder says that they are this run's.
             killed = (
@@ -103,27 +135,30 @@ class Folder:
     def vacant(self, runs: Collection[str]) -> None:
         return None
 
-    def begin(self, run: str) -> str:
+    def begin(self, run: str) -> Place:
         # Rows are in clear here, and in their place only when the run has ended well: until then they are this user's alone.
         self.beside(run).mkdir(mode=0o700, parents=True)
-        return str(self.beside(run))
+        return Place(str(self.beside(run)))
 
     def discard(self, run: str) -> None:
         shutil.rmtree(self.beside(run), ignore_errors=True)
 
-    def commit(self, run: str) -> None:
+    def commit(self, run: str, told: Collection[Part]) -> None:
         folder = self.beside(run)
         # A task that was killed leaves what it had begun.
         for begun in folder.glob(".*"):
             begun.unlink()
+        parts = [(part.name, pq.read_metadata(part).num_rows, part.stat().st_size) for part in sorted(folder.glob("*.parquet"))]
+        same(str(folder), parts, told)
         to_disk(folder)
         self.path.mkdir(parents=True, exist_ok=True)
         folder.chmod(self.path.stat().st_mode & 0o777)
         os.replace(folder, self.path)
         to_disk(self.path.parent)
+        self._parts = parts
 
-    def parts(self) -> list[tuple[str, int, int]]:
-        return [(part.name, pq.read_metadata(part).num_rows, part.stat().st_size) for part in sorted(self.path.glob("*.parquet"))]
+    def parts(self) -> list[Part]:
+        return self._parts
 
     def beside(self, run: str) -> Path:
         """Where rows are written before they are put in place."""
@@ -133,49 +168,86 @@ class Folder:
 class Objects:
     """Objects below an address."""
 
-    def __init__(self, given: str) -> None:
-        self.address = storage.address(given, "output")
+    def __init__(self, given: str, party: str) -> None:
+        self.address, self.party = storage.address(given, "output"), party
         self.there = storage.opened(self.address)
-        self._parts: list[tuple[str, int, int]] = []
-        name = f"_probe-{secrets.token_hex(8)}"
+        self._parts: list[Part] = []
+        name = f"{PROBE}{secrets.token_hex(8)}"
         try:
             self.there.put(name, [b""])
             self.there.remove(name)
         except ConfigError:
             raise
         except Exception as error:
-            raise ConfigError(f"output: {self.address}: {error}; name a bucket in which this machine and every worker can put and delete") from None
+            raise ConfigError(f"output: {self.address}: {storage.why(error)}; name a bucket in which this machine and every worker can put and delete") from None
 
     def vacant(self, runs: Collection[str]) -> None:
-        own = {run[:OF_RUN] for run in runs}
-        for name in self.there.below():
-            part = re.fullmatch(r"part-\d{6,}-([0-9a-f]+)\.parquet", name)
-            if part is None or part[1] not in own:
+        own = [self._of(run) for run in runs]
+        for name in self._below():
+            if not any(_is_part(name, of) for of in own):
                 last = "If these are the rows of a run that was killed at its end and is to go on by mine.resume, move them away: the run writes them again"
                 raise ConfigError(f"output: {self.address}/{name}: is there already; name another prefix, or remove what is below this one. {last}")
 
-    def begin(self, run: str) -> str:
-        return self.address
+    def begin(self, run: str) -> Place:
+        # The match may have lasted for hours. Where another run has ended meanwhile, nothing comes to be among its rows.
+        self._names(run)
+        return Place(self.address, self._of(run))
 
     def discard(self, run: str) -> None:
-        if not self._parts:
-            self.there.remove_all(name for name in self.there.below() if name.endswith(f"-{run[:OF_RUN]}.parquet"))
+        if self._parts:
+            return
+        names = self._below()
+        # Whether `_SUCCESS` was put is not known where the answer was lost. It never stands there without its parts.
+        if SUCCESS in names and self._is_of(run):
+            self.there.remove_all([SUCCESS])
+        self.there.remove_all(name for name in names if _is_part(name, self._of(run)))
 
-    def commit(self, run: str) -> None:
-        names = sorted(self.there.below())
-        for name in names:
-            if not name.endswith(f"-{run[:OF_RUN]}.parquet"):
-                raise ConfigError(f"output: {self.address}/{name}: came to be there while the run lasted; give each run a prefix of its own")
+    def commit(self, run: str, told: Collection[Part]) -> None:
+        names = self._names(run)
 
-        def sized(name: str) -> tuple[str, int, int]:
+        def sized(name: str) -> Part:
             return name, pq.read_metadata(self.there.open(name)).num_rows, self.there.size(name)
 
         with ThreadPoolExecutor(16) as pool:
             parts = list(pool.map(sized, names))
-        told = {"run": run, "parts": [dict(zip(("name", "rows", "bytes"), part)) for part in parts]}
-        if not self.there.put(SUCCESS, [json.dumps(told).encode()]):
-            raise ConfigError(f"output: {self.address}/{SUCCESS}: came to be there while the run lasted; give each run a prefix of its own")
+        same(self.address, parts, told)
+        said = {"run": run, "parts": [dict(zip(("name", "rows", "bytes"), part)) for part in parts]}
+        # An upload that was sent twice finds its own.
+        if not self.there.put(SUCCESS, [json.dumps(said).encode()]) and not self._is_of(run):
+            raise ConfigError(f"output: {self.address}/{SUCCESS}: {MEANWHILE}")
         self._parts = parts
 
-    def parts(self) -> list[tuple[str, int, int]]:
+    def parts(self) -> list[Part]:
         return self._parts
+
+    def _below(self) -> list[str]:
+        """What is there, sorted, but for what another driver may have put to see whether it can."""
+        return sorted(name for name in self.there.below() if not name.startswith(PROBE))
+
+    def _names(self, run: str) -> list[str]:
+        """The names of the run's parts; refuses any others."""
+        names = self._below()
+        for name in names:
+            if not _is_part(name, self._of(run)):
+                raise ConfigError(f"output: {self.address}/{name}: {MEANWHILE}")
+        return names
+
+    def _is_of(self, run: str) -> bool:
+        """Whether `_SUCCESS` names parts of this run."""
+        try:
+            parts = json.loads(self.there.get(SUCCESS))["parts"]
+            return bool(parts) and all(_is_part(part["name"], self._of(run)) for part in parts)
+        except (ValueError, KeyError, TypeError, FileNotFoundError):
+            return False
+
+    def _of(self, run: str) -> str:
+        """What names of this run's parts end with. Both sides call the run by one name, and may write below one address."""
+        return "-" + hashlib.blake2b(f"{run} {self.party}".encode(), digest_size=8).hexdigest()
+
+
+#: Why another object than the run's own is refused.
+MEANWHILE = "came to be there while the run lasted; give each run a prefix of its own"
+
+
+def _is_part(name: str, of: str) -> bool:
+    return re.fullmatch(rf"part-\d{{6,}}{of}\.parquet", name) is not None

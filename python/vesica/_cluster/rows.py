@@ -315,6 +315,19 @@ class CutFiles:
         return (rows, given), pieces(imported(cut))
 
 
+#: Two words that hashes of rows are made under. They travel with the tasks, and not beside the hashes, which a cluster writes to its disks.
+Salt = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a table was seen to hold: the sums of `rows_of`, modulo 2^64, and what its hashes were made under."""
+
+    ids: int
+    rows: int
+    salt: Salt
+
+
 @dataclass(frozen=True)
 class CutTable:
     """The same of a table whose rows are called by the integers in a column. Tells the sums of `rows_of`, too. Before each piece stands the second
@@ -324,21 +337,22 @@ class CutTable:
     keys: list[str]
     id: str
     parts: int
+    seen: Seen
 
     def __call__(self, table: pa.Table) -> tuple[tuple[int, int, int, int], list[pa.Buffer]]:
         # An id below zero passes as the number that has its bits.
         numbers = pa.Table.from_arrays([table[self.id].cast(pa.int64(), safe=False).cast(pa.uint64(), safe=False)], ["id"])
         cut, rows, given = self.work.start().cut(table.select(list(dict.fromkeys(self.keys))), 0, self.parts, numbers)
-        ids, whole = rows_of(numbers_of(numbers["id"]), table, self.keys)
+        ids, whole = rows_of(numbers_of(numbers["id"]), table, self.keys, self.seen.salt)
         mark = added(whole).to_bytes(MARK, "little")
         return (rows, given, added(ids), added(whole)), [pa.py_buffer(b"".join([mark, piece])) for piece in pieces(imported(cut))]
 
 
-def cut_and_packed(on: engine.Engine, blocks: Any, cut: CutTable, folder: str, seen: tuple[int, int]) -> tuple[list[Any], list[list[Place]]]:
-    """Cuts and packs the rows of a table of which `distinct` saw these sums: what was told of its blocks, and where the units of each part stand."""
+def cut_and_packed(on: engine.Engine, blocks: Any, cut: CutTable, folder: str) -> tuple[list[Any], list[list[Place]]]:
+    """Cuts and packs the rows of a table that `distinct` has seen: what was told of its blocks, and where the units of each part stand."""
     told, packed = on.exchange(blocks, cut, PackTable(cut.work, folder, cut.parts), cut.parts)
-    same(told, seen, cut.id)
-    if any(marks != seen[1] for marks, _ in packed):
+    same(told, cut.seen, cut.id)
+    if any(marks != cut.seen.rows for marks, _ in packed):
         raise InputError(
             f"column {cut.id!r}: some rows were made again while the table was being read, and had other numbers or other keys then; {WRITE_IT}"
         )
@@ -500,20 +514,20 @@ class CutFound:
 
 @dataclass(frozen=True)
 class Take:
-    """Writes the found rows of each file of a part, in the file's order, to a file of their own; tells how many found rows there were."""
+    """Writes the found rows of each file of a part, in the file's order, to a file of their own; tells how many found rows there were, and of these files."""
 
     work: Work
     paths: list[str]
     groups: list[list[int]]
     digests: list[bytes]
-    #: Where the files come to stand, as `output.put` takes it.
-    place: str
+    #: Where the files come to stand.
+    place: output.Place
     columns: list[str] | None
     with_pair: bool
     parts: int
 
-    def __call__(self, part: int, pieces: Iterable[Any]) -> int:
-        terms = self.work.opened()
+    def __call__(self, part: int, pieces: Iterable[Any]) -> tuple[int, list[output.Part]]:
+        terms, written = self.work.opened(), []
         rows = pa.concat_tables(imported(terms.open_rows(bytes(piece))) for piece in pieces)
         rows = rows.take(of_numbers(numpy.argsort(numbers_of(rows["row"]), kind="stable")))
         numbers = (numbers_of(rows["row"]) >> numpy.uint64(ROW_BITS)).astype(numpy.int64)
@@ -523,8 +537,8 @@ class Take:
                 raise InternalError(f"rows of file {number} came to part {part}; what was kept was changed, or please report it")
             file = self.paths[number], self.groups[number], self.digests[number]
             write = functools.partial(take_rows, *file, rows.slice(first, end - first), self.columns, self.with_pair)
-            output.put(self.place, self.work.run, number, write)
-        return rows.num_rows
+            written.append(self.place.put(number, write))
+        return rows.num_rows, written
 
 
 @dataclass(frozen=True)
@@ -559,18 +573,19 @@ class CutIds:
     id: str
     keys: list[str]
     parts: int
-    every: int = 0
+    every: int
+    salt: Salt
 
     def __call__(self, table: pa.Table) -> tuple[tuple[int, int, int, bytes, bytes], list[pa.Buffer]]:
         column = table[self.id].cast(pa.int64(), safe=False)
         if column.null_count:
             raise InputError(f"column {self.id!r}: has a null; every row needs a number of its own")
         numbers = numbers_of(column)
-        ids, whole = rows_of(numbers.view(numpy.uint64), table, self.keys)
+        ids, whole = rows_of(numbers.view(numpy.uint64), table, self.keys, self.salt)
         # Which rows are looked at follows from their ids, however they are cut into blocks.
         at = numpy.flatnonzero(ids % numpy.uint64(self.every) == 0) if self.every else numpy.empty(0, numpy.int64)
         looked, at = some(table, self.keys, at)
-        told = len(numbers), added(ids), added(whole), looked.tobytes(), numbers[at].tobytes()
+        told = len(numbers), added(ids), added(whole), salted(looked, self.salt).tobytes(), numbers[at].tobytes()
         numbers = numpy.sort(numbers)
         # Stretches of ids may be in one block, or every other one: any bits of them may be even.
         of = (numbers.view(numpy.uint64) * numpy.uint64(0x9E3779B97F4A7C15) >> numpy.uint64(32)) % numpy.uint64(self.parts)
@@ -614,11 +629,17 @@ def added(numbers: numpy.ndarray) -> int:
     return int(numbers.sum(dtype=numpy.uint64))
 
 
-def rows_of(ids: numpy.ndarray, table: pa.Table, keys: list[str]) -> tuple[numpy.ndarray, numpy.ndarray]:
+def salted(numbers: numpy.ndarray, salt: Salt) -> numpy.ndarray:
+    """Numbers that say nothing of these to who does not have the salt: who tries all telephone numbers finds none. Two rounds of an Even-Mansour
+    cipher of 64 bits, over a permutation that is no cipher's: it is not for who sees many of these numbers with what they were made of."""
+    return mixed(mixed(numbers ^ numpy.uint64(salt[0])) ^ numpy.uint64(salt[1]))
+
+
+def rows_of(ids: numpy.ndarray, table: pa.Table, keys: list[str], salt: Salt) -> tuple[numpy.ndarray, numpy.ndarray]:
     """Of each row of a table a number that follows from its id, and one that follows from its id and its keys. By their sums it is seen whether two
-    passes had the same rows. Nobody who chooses rows is kept from choosing others with the same sum: it is this party that makes its own table."""
+    passes had the same rows. A block may have one row: a sum of its hash without a salt would tell who tries all keys which one it has."""
     ids = mixed(ids)
-    return ids, mixed(ids ^ keys_of(table, keys))
+    return ids, salted(ids ^ keys_of(table, keys), salt)
 
 
 def keys_of(table: pa.Table, keys: list[str]) -> numpy.ndarray:
@@ -633,9 +654,11 @@ def keys_of(table: pa.Table, keys: list[str]) -> numpy.ndarray:
 
 def _hashed(chunk: pa.Array, name: str) -> numpy.ndarray:
     """Of each value of a column of keys a number that follows from it. Eight bytes of all values are mixed at once."""
-    types, valid = pa.types, chunk.is_valid().cast(pa.uint8()) if chunk.null_count else None
+    types = pa.types
     if types.is_dictionary(chunk.type):
+        # A null may stand in the dictionary, too.
         chunk = chunk.dictionary_decode()
+    valid = chunk.is_valid().cast(pa.uint8()) if chunk.null_count else None
     if types.is_boolean(chunk.type):
         chunk = chunk.cast(pa.uint8())
     if str(chunk.type) == "string_view":
@@ -688,22 +711,23 @@ NOTHING = mixed(numpy.array([0, NULL], numpy.uint64))
 WRITE_IT = "write the table to files, and match these"
 
 
-def same(told: Iterable[tuple[int, int, int, int]], seen: tuple[int, int], id: str) -> None:
-    """Sees that the rows that `CutTable` told of are those of which `distinct` gave these sums."""
+def same(told: Iterable[tuple[int, int, int, int]], seen: Seen, id: str) -> None:
+    """Sees that the rows that `CutTable` told of are those that `distinct` has seen."""
     told = list(told)
     ids, whole = (sum(one[which] for one in told) % (1 << 64) for which in (2, 3))
-    if ids != seen[0]:
+    if ids != seen.ids:
         raise InputError(f"column {id!r}: had other numbers when it was read again; {WRITE_IT}")
-    if whole != seen[1]:
+    if whole != seen.rows:
         raise InputError(f"column {id!r}: its numbers called rows with other keys when they were read again; {WRITE_IT}")
 
 
-def distinct(on: engine.Engine, blocks: Any, rows: int, keys: list[str], id: str) -> tuple[int, int]:
-    """Sees that no two rows have one number in the column `id`, and gives the sums of all rows by `rows_of`. Equal numbers are brought together by a
+def distinct(on: engine.Engine, blocks: Any, rows: int, keys: list[str], id: str) -> Seen:
+    """Sees that no two rows have one number in the column `id`, and gives the sums of all rows by `rows_of`, under a salt of this table. Equal numbers are brought together by a
     shuffle of their own."""
     many = parts(rows, ID, on.width, 1 << 16)
     every = max(1, rows // (LOOKS * AT_EACH)) if may_be_heavy(rows) else 0
-    told, joined = on.exchange(blocks, CutIds(id, keys, many, every), Repeats(), many)
+    salt = secrets.randbits(64), secrets.randbits(64)
+    told, joined = on.exchange(blocks, CutIds(id, keys, many, every, salt), Repeats(), many)
     found = [one for one in joined if one is not None]
     if found:
         first, others = min(least for least, _ in found), sum(times for _, times in found) - 1
@@ -714,8 +738,10 @@ def distinct(on: engine.Engine, blocks: Any, rows: int, keys: list[str], id: str
         raise InputError(f"column {id!r}: {rows} rows were counted, and {read} read; {WRITE_IT}")
     if every:
         hashes, ids = (numpy.concatenate([numpy.frombuffer(one[which], kind) for one in told]) for which, kind in ((3, numpy.uint64), (4, numpy.int64)))
-        light(rows, hashes, numpy.full(len(hashes), every), 0, lambda at: f"the row whose {id} is {ids[at]}")
-    return tuple(sum(one[which] for one in told) % (1 << 64) for which in (1, 2))
+        at = heaviest(hashes, numpy.full(len(hashes), every), 0)
+        if at is not None:
+            raise too_heavy(rows, int((hashes == hashes[at]).sum()) * every, f"the row whose {id} is {ids[at]}")
+    return Seen(*(sum(one[which] for one in told) % (1 << 64) for which in (1, 2)), salt)
 
 
 def some(table: pa.Table, keys: list[str], at: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:
@@ -741,19 +767,23 @@ def may_be_heavy(rows: int) -> bool:
     return rows * RECORD > HEAVIEST
 
 
-def light(rows: int, looked: numpy.ndarray, stands_for: numpy.ndarray, doubt: float, called: Callable[[int], str]) -> None:
-    """Refuses a table of so many rows if one key has more of them than a part may hold. `looked` has numbers that follow from the keys of some rows,
-    each of which stands for so many rows, and `doubt` is how many rows that may be off."""
+def heaviest(looked: numpy.ndarray, stand_for: numpy.ndarray, doubt: float) -> int | None:
+    """Where the key stands that most rows have, if it has more of them than a part may hold. `looked` has numbers that follow from the keys of some
+    rows, each of which stands for so many rows, and `doubt` is how many rows that may be off."""
     if not len(looked):
-        return
+        return None
     _, first, of = numpy.unique(looked, return_index=True, return_inverse=True)
-    counts = numpy.bincount(of, weights=stands_for)
+    counts = numpy.bincount(of, weights=stand_for)
     most = int(counts.argmax())
-    if (counts[most] - doubt) * RECORD > HEAVIEST:
-        raise InputError(
-            f"some {int(counts[most]):,} of {rows:,} rows have the key of {called(int(first[most]))}: one part of the shuffle would have "
-            f"{int(counts[most]) * RECORD >> 20:,} MiB, and a task opens {HEAVIEST >> 20:,} MiB at most; {LEAVE_OUT}"
-        )
+    return int(first[most]) if (counts[most] - doubt) * RECORD > HEAVIEST else None
+
+
+def too_heavy(rows: int, count: int, called: str) -> InputError:
+    """What is told of a table in which so many rows have one key."""
+    return InputError(
+        f"some {count:,} of {rows:,} rows have the key of {called}: one part of the shuffle would have {count * RECORD >> 20:,} MiB, and a task opens "
+        f"{HEAVIEST >> 20:,} MiB at most; {LEAVE_OUT}"
+    )
 
 
 def weigh(table: Files, keys: list[str]) -> None:
@@ -785,8 +815,25 @@ def weigh(table: Files, keys: list[str]) -> None:
         row = sum(table.groups[place][:group]) + int(found[of][1][at - (int(behind[of - 1]) if of else 0)])
         return f"row {row + 1:,} of {table.paths[place]}"
 
+    hashes = numpy.concatenate([hashes for hashes, _, _ in found])
     # Where rows stand in the order of their keys, one place more or less may fall on a key.
-    light(table.rows, numpy.concatenate([hashes for hashes, _, _ in found]), stand_for, apart, called)
+    suspect = heaviest(hashes, stand_for, apart)
+    if suspect is None:
+        return
+
+    def share(one: int) -> float:
+        at, group, rows = groups[one]
+        with _opened(table.paths[at], table.digests[at]) as file:
+            batches = (pa.Table.from_batches([batch]) for batch in file.iter_batches(row_groups=[group], columns=names))
+            return sum(int((keys_of(batch, names) == hashes[suspect]).sum()) for batch in batches) / rows
+
+    # A row group may be in the order of its keys, and then the first rows say nothing of the others.
+    once = sorted(set(chosen.tolist()))
+    with ThreadPoolExecutor(16) as pool:
+        shares = dict(zip(once, pool.map(share, once)))
+    count = sum(shares[one] for one in chosen.tolist()) * apart
+    if (count - apart) * RECORD > HEAVIEST:
+        raise too_heavy(table.rows, int(count), called(suspect))
 
 
 def take_rows(

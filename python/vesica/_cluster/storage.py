@@ -6,6 +6,7 @@ import errno
 import functools
 import io
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -60,7 +61,16 @@ def address(given: Address, what: str = "storage") -> str:
     name = os.fspath(given)
     if "@" in name.partition("://")[2].partition("/")[0]:
         raise ConfigError(f"{what}: has a user or a password in its address; give them to the object store by its environment instead")
+    scheme = name.partition("://")[0].lower()
+    if "://" in name and scheme in ("file", "memory"):
+        # Each worker would have one of its own.
+        raise ConfigError(f"{what}: {name}: is no object store that several machines see; name a folder by its path, or an s3://, gs:// or az:// address")
     return name.rstrip("/") if "://" in name else os.path.abspath(name)
+
+
+def why(error: Exception) -> str:
+    """What a client of an object store says of an error, on a line. Behind that it has the request; what may be signed in an address is left out."""
+    return " ".join(re.sub(r"\?[^\s\"<>]*", "", str(error).partition("\n\nDebug source")[0]).split())
 
 
 class Folder:
@@ -254,10 +264,10 @@ class Objects:
         except ConfigError:
             raise
         except Exception as error:
-            raise ConfigError(f"storage: {self.address}: {error}; name a bucket that this machine and every worker can write to") from None
+            raise ConfigError(f"storage: {self.address}: {why(error)}; name a bucket that this machine and every worker can write to") from None
         if not first or second or stands != b"first":
-            why = "a second object of the same name replaced the first; the store must know the condition If-None-Match, as S3, Google and Azure do"
-            raise ConfigError(f"storage: {self.address}: {why}")
+            needs = "the store must know the condition If-None-Match, as S3, Google and Azure do"
+            raise ConfigError(f"storage: {self.address}: a second object of the same name replaced the first; {needs}")
 
 
 class _Opened(io.RawIOBase):

@@ -61,7 +61,12 @@ class Engine:
         told = [of[0] for of in made]
         # Pieces are let go as soon as the last task that reads them is over.
         del made
-        return _results(told), _results(joined)
+        try:
+            return _results(told), _results(joined)
+        except BaseException:
+            # Others go on, and may write rows of a run that has failed, behind whoever removes these.
+            _stop([*told, *joined])
+            raise
 
     def each(self, items: list[Any], do: Callable[[Any], Any]) -> list[Any]:
         """A task an item."""
@@ -91,9 +96,7 @@ class Engine:
         except NetworkError as error:
             raise lanes.grave([error, *_ended(running, LOOK)]) or error
         finally:
-            for ref in running:
-                ray.cancel(ref, recursive=True)
-            ray.wait(running, num_returns=len(running), timeout=10) if running else None
+            _stop(running)
 
     @contextlib.contextmanager
     def doors(self, spec: dict[str, Any], workers: int, count: int | None, advertise: list[str]) -> Iterator[Doors]:
@@ -251,6 +254,13 @@ def _ended(refs: list[Any], seconds: float = 0) -> list[BaseException]:
         except ray.exceptions.RayError:
             continue  # a worker that was lost is no news beside a link that was
     return found
+
+
+def _stop(refs: list[Any]) -> None:
+    """Ends tasks, and waits some seconds until they have."""
+    for ref in refs:
+        ray.cancel(ref, recursive=True)
+    ray.wait(refs, num_returns=len(refs), timeout=10, fetch_local=False) if refs else None
 
 
 def _result(ref: Any, timeout: float | None = None) -> Any:

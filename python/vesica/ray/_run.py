@@ -158,7 +158,7 @@ class _OfDataset:
 
     def shuffle(self, on: Engine, work: rows.Work, folder: str, units: int) -> tuple[list[Any], list[Any]]:
         parts = rows.parts(self._rows, rows.RECORD, on.width, units)
-        return rows.cut_and_packed(on, self.blocks, rows.CutTable(work, self.keys, self.id, parts), folder, self._seen)
+        return rows.cut_and_packed(on, self.blocks, rows.CutTable(work, self.keys, self.id, parts, self._seen), folder)
 
     def write(self, on: Engine, work: rows.Work, units: list[int], with_pair: bool) -> int:
         import ray.data

@@ -60,6 +60,9 @@ def run(
     how = {"storage": storage, "workers": workers, "accept": accept, "progress": progress}
     one = drive.of_files(_engine.Engine(session), job, data, output, fields, how)
     _dials(one.spec)
+    if one.learns and "://" in one.source.output.address:
+        # What Spark has no type for is refused now, and not when the run has ended.
+        _types(one.source.files.schema if one.source.columns is None else pa.schema([one.source.files.schema.field(name) for name in one.source.columns]))
     report = one.run()
     return Matched(_read(session, one.source.output) if one.learns else None, report)
 
@@ -101,11 +104,25 @@ def _read(session: Any, place: output.Output) -> Any:
     if "://" not in place.address:
         return session.read.parquet(Path(place.address).as_uri())
     # By what wrote them: Spark has a client of a store only where somebody has given it one, by another name for each.
+    names = [name for name, _, _ in place.parts()]
+    plain, types = _types(next(output.tables(place.address, names[0])).schema)
+    return _engine.numbers(session, len(names)).mapInArrow(_ReadParts(place.address, names, plain), types)
+
+
+def _types(schema: pa.Schema) -> tuple[pa.Schema, Any]:
+    """The types that columns are given to Spark in, as Arrow and as Spark has them."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    names = [name for name, _, _ in place.parts()]
-    plain = pa.schema([(field.name, _plain(field.type)) for field in next(output.tables(place.address, names[0])).schema])
-    return _engine.numbers(session, len(names)).mapInArrow(_ReadParts(place.address, names, plain), from_arrow_schema(plain))
+    fields = []
+    for field in schema:
+        fields.append(pa.field(field.name, _plain(field.type)))
+        try:
+            from_arrow_schema(pa.schema(fields[-1:]), prefer_timestamp_ntz=True)
+        except Exception as error:
+            why = "name other columns in mine.output.columns, or write to a folder"
+            raise ConfigError(f"output: column {field.name!r}: holds {field.type}, for which Spark has no type; {why} ({error})") from None
+    # As Spark reads Parquet: a time without a zone is that of a clock on the wall, in whatever zone the session is.
+    return pa.schema(fields), from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -119,6 +136,12 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return pa.binary()
     if types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz)
+    if types.is_duration(kind):
+        return pa.duration("us")
+    if types.is_date64(kind):
+        return pa.date32()
+    if types.is_fixed_size_binary(kind):
+        return pa.binary()
     wider = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0)}
     return wider.get(kind, kind)
 
@@ -154,17 +177,15 @@ def _dials(spec: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class _WriteIds:
-    """Writes the ids that some units found to a part of their own; tells how many there are."""
+    """Writes the ids that some units found to a part of their own, and tells of it."""
 
     ids: rows.Ids
-    place: str
+    place: output.Place
 
-    def __call__(self, group: tuple[int, list[int]]) -> int:
+    def __call__(self, group: tuple[int, list[int]]) -> output.Part | None:
         number, units = group
         found = self.ids(units)
-        if found.num_rows:
-            output.put(self.place, self.ids.work.run, number, functools.partial(pq.write_table, found))
-        return found.num_rows
+        return self.place.put(number, functools.partial(pq.write_table, found)) if found.num_rows else None
 
 
 class _OfFrame(drive.Placed):
@@ -173,7 +194,7 @@ class _OfFrame(drive.Placed):
     def __init__(
         self, on: _engine.Engine, frame: Any, keys: list[str], id: str, spec: dict[str, Any], given: str | os.PathLike[str] | None
     ) -> None:
-        super().__init__(given, spec["mine"]["name"] in spec["shared"]["learns"])
+        super().__init__(given, spec["mine"]["name"] in spec["shared"]["learns"], spec["mine"]["name"])
         missing = [name for name in [*keys, id] if name not in frame.columns]
         if missing:
             raise InputError(f"the DataFrame has no column {missing[0]!r}")
@@ -203,13 +224,14 @@ class _OfFrame(drive.Placed):
 
     def shuffle(self, on: _engine.Engine, work: rows.Work, folder: str, units: int) -> tuple[list[Any], list[Any]]:
         parts = rows.parts(self._rows, rows.RECORD, on.width, units)
-        return rows.cut_and_packed(on, self.frame, rows.CutTable(work, self.keys, self.id, parts), folder, self._seen)
+        return rows.cut_and_packed(on, self.frame, rows.CutTable(work, self.keys, self.id, parts, self._seen), folder)
 
     def write(self, on: _engine.Engine, work: rows.Work, units: list[int], with_pair: bool) -> int:
         place = self.output.begin(work.run)
         ids = rows.Ids(work, self.id, self.type, with_pair)
         groups = [units[at : at + rows.UNITS] for at in range(0, len(units), rows.UNITS)]
-        found = sum(on.each(list(enumerate(groups)), _WriteIds(ids, place)))
+        self.told = [part for part in on.each(list(enumerate(groups)), _WriteIds(ids, place)) if part is not None]
+        found = sum(rows for _, rows, _ in self.told)
         if not found:
-            output.put(place, work.run, 0, functools.partial(pq.write_table, ids.none()))
+            self.told = [place.put(0, functools.partial(pq.write_table, ids.none()))]
         return found

@@ -30,6 +30,9 @@ pub struct Wants {
 /// A row and the number that was given to its key, as they are spilled.
 const ROW: usize = 12;
 
+/// Digests that are numbered together: their slots stay in the second-level cache meanwhile.
+const TOGETHER: usize = 1 << 10;
+
 /// Rows that are read together.
 const BLOCK: usize = 1 << 13;
 
@@ -47,39 +50,65 @@ enum Held {
 #[derive(Default)]
 struct Once {
     digests: Vec<[u8; 32]>,
-    /// The numbers of the digests by open addressing, from 1; 0 is a free slot.
-    slots: Vec<u32>,
+    /// By open addressing a digest's number from 1, and above it half of its spread, so that another digest is hardly ever looked at; 0 is a free slot.
+    slots: Vec<u64>,
     /// Where a digest goes is this process's own chance: nobody can plant rows whose digests get in each other's way.
     chance: RandomState,
+    /// The spreads of the digests that are numbered together.
+    spreads: Vec<u64>,
 }
 
 impl Once {
-    /// The number of a digest, in the order in which they came; none if no number is left.
-    fn number(&mut self, digest: &[u8; 32]) -> Option<u32> {
-        if self.slots.len() < 2 * (self.digests.len() + 1) {
-            self.slots = vec![0; (2 * self.slots.len()).max(1 << 10)];
-            for number in 0..self.digests.len() {
-                let slot = self.slot(&self.digests[number]);
-                self.slots[slot] = number as u32 + 1;
-            }
+    /// The numbers of these digests, in the order in which each came first; none where no number is left.
+    fn numbers(&mut self, digests: &[[u8; 32]], mut each: impl FnMut(usize, Option<u32>)) {
+        self.grow(digests.len());
+        let Self { digests: known, slots, chance, spreads } = self;
+        spreads.clear();
+        spreads.extend(digests.iter().map(|digest| chance.hash_one(digest)));
+        // Each slot is far from the last one, and none of these reads waits for another: below they are in the cache.
+        std::hint::black_box(spreads.iter().fold(0, |all, &spread| all ^ slots[first(spread, slots.len())]));
+        for (at, (digest, &spread)) in digests.iter().zip(&*spreads).enumerate() {
+            let mut slot = first(spread, slots.len());
+            let number = loop {
+                let held = slots[slot];
+                if held == 0 {
+                    let number = u32::try_from(known.len() + 1).ok();
+                    if let Some(number) = number {
+                        slots[slot] = spread << 32 | u64::from(number);
+                        known.push(*digest);
+                    }
+                    break number;
+                }
+                if held >> 32 == spread & u64::from(u32::MAX) && known[held as u32 as usize - 1] == *digest {
+                    break Some(held as u32);
+                }
+                slot = if slot + 1 == slots.len() { 0 } else { slot + 1 };
+            };
+            each(at, number.map(|number| number - 1));
         }
-        let slot = self.slot(digest);
-        if self.slots[slot] == 0 {
-            self.slots[slot] = u32::try_from(self.digests.len() + 1).ok()?;
-            self.digests.push(*digest);
-        }
-        Some(self.slots[slot] - 1)
     }
 
-    /// Where a digest stands, or the free slot for it. There are twice as many slots as digests.
-    fn slot(&self, digest: &[u8; 32]) -> usize {
-        let spread = self.chance.hash_one(digest);
-        let mut slot = ((u128::from(spread) * self.slots.len() as u128) >> 64) as usize;
-        while self.slots[slot] != 0 && self.digests[self.slots[slot] as usize - 1] != *digest {
-            slot = if slot + 1 == self.slots.len() { 0 } else { slot + 1 };
+    /// Makes room for so many digests more: there are twice as many slots as digests.
+    fn grow(&mut self, more: usize) {
+        let least = 2 * (self.digests.len() + more);
+        if self.slots.len() >= least {
+            return;
         }
-        slot
+        self.slots = vec![0; least.max(2 * self.slots.len())];
+        for (digest, number) in self.digests.iter().zip(1..) {
+            let spread = self.chance.hash_one(digest);
+            let mut slot = first(spread, self.slots.len());
+            while self.slots[slot] != 0 {
+                slot = if slot + 1 == self.slots.len() { 0 } else { slot + 1 };
+            }
+            self.slots[slot] = spread << 32 | number;
+        }
     }
+}
+
+/// The slot of `slots` in which a digest of that spread stands, where no other one is in its way.
+fn first(spread: u64, slots: usize) -> usize {
+    ((u128::from(spread) * slots as u128) >> 64) as usize
 }
 
 impl Wants {
@@ -108,21 +137,28 @@ impl Wants {
         for batch in table.keys(keys, plan.workers)? {
             let batch = batch?;
             ctl.check()?;
-            let mut of_batch = Ok(());
+            let (mut come, mut places) = (Vec::with_capacity(batch.num_rows()), Vec::with_capacity(batch.num_rows()));
             empty += digests(rules, &batch, |digest, place| {
-                if of_batch.is_ok() {
-                    of_batch = match once.number(digest) {
-                        Some(number) => {
-                            let mut row = [0; ROW];
-                            row[..8].copy_from_slice(&(rows + place as u64).to_le_bytes());
-                            row[8..].copy_from_slice(&number.to_le_bytes());
-                            held.push(0, &row).map_err(Error::from)
-                        }
-                        None => Err(Error::Setup("more than 2^32 keys in one table: part it".into())),
-                    };
-                }
+                come.push(*digest);
+                places.push(place as u64);
             });
-            of_batch?;
+            for (come, places) in come.chunks(TOGETHER).zip(places.chunks(TOGETHER)) {
+                let mut of_batch = Ok(());
+                once.numbers(come, |at, number| {
+                    if of_batch.is_ok() {
+                        of_batch = match number {
+                            Some(number) => {
+                                let mut row = [0; ROW];
+                                row[..8].copy_from_slice(&(rows + places[at]).to_le_bytes());
+                                row[8..].copy_from_slice(&number.to_le_bytes());
+                                held.push(0, &row).map_err(Error::from)
+                            }
+                            None => Err(Error::Setup("more than 2^32 keys in one table: part it".into())),
+                        };
+                    }
+                });
+                of_batch?;
+            }
             rows += batch.num_rows() as u64;
             ctl.event(Event::Done(rows));
         }
@@ -208,7 +244,7 @@ impl Wants {
 }
 
 /// Sorts digests, each of which is there once, and gives the place to which each came.
-fn sort(digests: &mut [[u8; 32]]) -> Vec<u32> {
+fn sort(digests: &mut Vec<[u8; 32]>) -> Vec<u32> {
     // Eight bytes tell nearly all of them apart, and they are moved together with the numbers: a digest is looked at where two begin alike.
     let begin = |digest: &[u8; 32]| u64::from_be_bytes(*digest.first_chunk().expect("a digest has 32 bytes"));
     let mut order: Vec<(u64, u32)> = digests.iter().map(begin).zip(0..).collect();
@@ -217,19 +253,8 @@ fn sort(digests: &mut [[u8; 32]]) -> Vec<u32> {
     });
     let mut places = vec![0; order.len()];
     (0..).zip(&order).for_each(|(place, (_, number))| places[*number as usize] = place);
-    // They are put there along the cycles of the order, so that there is room for one more digest, and not for all of them twice.
-    for begin in 0..digests.len() {
-        let (first, mut at) = (digests[begin], begin);
-        loop {
-            let from = std::mem::replace(&mut order[at].1, at as u32) as usize;
-            if from == begin {
-                digests[at] = first;
-                break;
-            }
-            digests[at] = digests[from];
-            at = from;
-        }
-    }
+    // What is read here is far apart, and no read waits for another, as along the cycles of the order each would.
+    *digests = order.iter().map(|(_, number)| digests[*number as usize]).collect();
     places
 }
 
@@ -266,14 +291,20 @@ mod tests {
             digest[..4].copy_from_slice(&(i * i % 9973).to_le_bytes());
             digest
         };
+        let all: Vec<[u8; 32]> = (0..20_000).map(digest).collect();
         let (mut once, mut expected) = (Once::default(), Vec::new());
-        for i in 0..20_000 {
-            let digest = digest(i);
-            let place = expected.iter().position(|other| *other == digest).unwrap_or(expected.len());
-            if place == expected.len() {
-                expected.push(digest);
-            }
-            assert_eq!(once.number(&digest), Some(place as u32));
+        // Some alone, and many together, of which some are the same.
+        for come in all.chunks(7).take(40).chain(all[280..].chunks(TOGETHER)) {
+            let mut told = 0;
+            once.numbers(come, |at, number| {
+                let place = expected.iter().position(|other| *other == come[at]).unwrap_or(expected.len());
+                if place == expected.len() {
+                    expected.push(come[at]);
+                }
+                assert_eq!((at, number), (told, Some(place as u32)));
+                told += 1;
+            });
+            assert_eq!(told, come.len());
         }
         assert!(once.digests == expected && expected.len() == 4987);
     }

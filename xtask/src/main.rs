@@ -143,7 +143,7 @@ fn ci(long: bool) -> Chore {
 }
 
 /// Seeds that every check plays.
-const SEEDS: &str = "450";
+const SEEDS: &str = "1000";
 
 /// Plays seeds of the simulator.
 fn simulate(asked: &[&str]) -> Chore {

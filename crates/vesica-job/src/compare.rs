@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use vesica_session::Reveal;
 use vesica_spec::{Extra, Plan, Security};
-use vesica_suite::choices;
+use vesica_suite::{choices, find};
 
 /// One way to do a job.
 #[derive(Clone, Debug, Serialize)]
@@ -49,11 +49,12 @@ pub fn compare(
 ) -> Result<Vec<Candidate>, JobError> {
     let mut all = Vec::new();
     for choice in choices(&plan.choice) {
+        let Ok(suite) = find(&choice) else { continue };
         let mut other = plan.clone();
         (other.shared.protocol, other.shared.mode) = (choice.protocol, choice.mode);
         (other.shared.security, other.shared.curve) = (choice.security, choice.curve);
         other.shared.pivot = choice.pivot.map(|place| plan.shared.parties[usize::from(place)].clone());
-        other.choice = choice;
+        (other.choice, other.suite) = (choice, suite.into());
         let forecast = match forecast(&other, rows, peer_rows) {
             // Units that are too large for one protocol may suit another.
             Err(JobError::Setup(_)) if other.choice != plan.choice => continue,
@@ -71,7 +72,7 @@ pub fn compare(
             traffic: me.sent + me.received,
             memory: forecast.memory,
             kappa: forecast.kappa,
-            assumption: other.suite().assumption().to_owned(),
+            assumption: other.suite.assumption().to_owned(),
             tells: extras.iter().map(|extra| extra.name().to_owned()).collect(),
             accepted: extras.iter().all(|extra| plan.shared.accept.covers(*extra)),
             forecast,

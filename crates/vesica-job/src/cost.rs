@@ -47,20 +47,20 @@ const PATIENCE: f64 = 0.5;
 /// # Errors
 /// If units are too large for the protocol.
 pub fn of_all(plan: &Plan, sizes: &Sizes) -> Result<Vec<Cost>, JobError> {
-    let suite = plan.suite();
+    let suite = &plan.suite;
     let (whole, times) = match suite.cut() {
         Cut::Units | Cut::Shares => (largest(&sizes.capacities), f64::from(sizes.units)),
         Cut::Whole => (largest(&sizes.keys), 1.0),
     };
     // What is spent once, and what a unit takes so many times.
     let job = |(base, unit): (Cost, Cost)| base.with(unit, |base, unit| base + unit * times);
-    let few = try_out(&*suite, plan, sizes, whole, FEW.min(whole))?;
+    let few = try_out(&**suite, plan, sizes, whole, FEW.min(whole))?;
     if whole <= FEW {
         return Ok(few.into_iter().map(job).collect());
     }
     let slowest = few.iter().map(|(_, unit)| unit.cpu_s).fold(1e-6, f64::max);
     let many = ((FEW as f64 * PATIENCE / slowest) as u64).clamp(2 * FEW, (2 * FEW).max(whole)).min(whole.max(2 * FEW));
-    let more = try_out(&*suite, plan, sizes, whole, many)?;
+    let more = try_out(&**suite, plan, sizes, whole, many)?;
     // A straight line through both, which is exact where the second was the whole.
     let at = (whole as f64 - FEW as f64) / (many as f64 - FEW as f64);
     let line = |few: Cost, more: Cost| few.with(more, |few, more| few + at * (more - few));

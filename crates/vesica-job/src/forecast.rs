@@ -118,7 +118,7 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
     let of_a_row = Reading::from(plan).of_a_row();
     let keys: Vec<u64> = plan.parties.iter().map(|party| rows(party).0.saturating_mul(of_a_row)).collect();
     let sizes = plan.sizes(&keys, plan.workers, plan.memory);
-    let suite = plan.suite();
+    let suite = &plan.suite;
     let costs = cost::of_all(plan, &sizes)?;
     let parties: Vec<Side> = plan
         .parties

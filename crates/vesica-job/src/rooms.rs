@@ -10,5 +10,5 @@ pub use crate::seal::key;
 pub use crate::seal::log::Log;
 pub use crate::tell::clock::{Clock, Times};
 pub use crate::threads::cores;
-pub use crate::world::{fill, random, scope};
+pub use crate::world::{AtEnd, fill, random, scope};
 pub use vesica_spec::Share;

@@ -440,7 +440,7 @@ impl<'a> Side<'a> {
         };
         let all = plan.all_learn();
         let both = Both::of(plan, agreed.salt);
-        let (of, total) = match plan.suite().cut() {
+        let (of, total) = match plan.suite.cut() {
             Cut::Units | Cut::Shares => ("units", Some(u64::from(agreed.sizes.units))),
             Cut::Whole => ("elements", None),
         };
@@ -450,7 +450,7 @@ impl<'a> Side<'a> {
         // Noise is paid for before anything is sent that it hides, and after a break it is the same again.
         budget::spend(plan, &agreed.salt)?;
         let mut drawn_once =
-            plan.suite().draws_once().then(|| SessionRng::from_seed(zeroize::Zeroizing::new(*agreed.coins.expose())));
+            plan.suite.draws_once().then(|| SessionRng::from_seed(zeroize::Zeroizing::new(*agreed.coins.expose())));
         let rng_of_the_run = drawn_once.as_mut().unwrap_or(&mut rng);
         if agreed.lanes > 0 && local.endpoint.carried {
             let why = "the other party asks for lanes, and a run on the caller's connections has none: take mine.lanes out of its job";
@@ -682,7 +682,7 @@ pub(crate) fn reported(
 ) -> Report {
     let names = |parties: &[vesica_types::Party]| parties.iter().map(|p| p.name().to_owned()).collect::<Vec<_>>();
     let (cost, times) = clock.close();
-    let suite = plan.suite();
+    let suite = &plan.suite;
     Report {
         job: JobId {
             id: plan.shared.id.clone(),

@@ -168,7 +168,7 @@ pub fn scope<'env, T>(turns: &'env dyn Turns, f: impl for<'scope> FnOnce(&Thread
 }
 
 /// Does something when it is dropped.
-struct AtEnd<F: FnMut()>(F);
+pub struct AtEnd<F: FnMut()>(pub F);
 
 impl<F: FnMut()> Drop for AtEnd<F> {
     fn drop(&mut self) {

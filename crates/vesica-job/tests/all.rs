@@ -3,3 +3,4 @@
 
 mod any;
 mod joins;
+mod null;

@@ -3,9 +3,11 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::sync::Arc;
-use vesica_net::{Endpoint, Identity, Link, PeerSpec, Quiet, Security, Trust, connect};
+use vesica_net::{Endpoint, Identity, PeerLink, PeerSpec, Quiet, Security, Trust, connect};
 use vesica_session::Channel;
 use vesica_types::Party;
+
+type Link = Box<dyn PeerLink>;
 
 /// Bytes of a message, and messages of a round.
 const MESSAGE: usize = 1 << 20;

@@ -6,10 +6,11 @@
 use crate::dial::Caller;
 use crate::heartbeat::Pulse;
 use crate::hitch::Hitch;
+use crate::link::Link;
 use crate::spawn::spawn;
 use crate::trust::{Guests, Register};
 use crate::wire::Wire;
-use crate::{Bound, Control, Endpoint, Error, Link, PeerSpec, Result, Security, tls};
+use crate::{Bound, Control, Endpoint, Error, PeerLink, PeerSpec, Result, Security, tls};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
@@ -92,7 +93,7 @@ impl Endpoint {
     /// # Errors
     /// Those of [`Endpoint::check`]; a peer that says nothing within the patience, that proves to be somebody else or that will
     /// not talk to us.
-    pub fn carry(mut self, connections: Vec<Connection>, control: Arc<dyn Control>) -> Result<Vec<Link>> {
+    pub fn carry(mut self, connections: Vec<Connection>, control: Arc<dyn Control>) -> Result<Vec<Box<dyn PeerLink>>> {
         self.carried = true;
         if connections.len() != self.peers.len() {
             let (brought, peers) = (connections.len(), self.peers.len());
@@ -135,7 +136,7 @@ impl Endpoint {
             // Ends the threads that still wait.
             sockets.iter().for_each(|socket| _ = socket.shutdown(Shutdown::Both));
         }
-        met.map(|()| links.into_iter().flatten().collect())
+        met.map(|()| links.into_iter().flatten().map(Into::into).collect())
     }
 }
 

@@ -3,10 +3,11 @@
 use crate::heartbeat::Pulse;
 use crate::hello::{Hello, Verdict};
 use crate::hitch::Hitch;
+use crate::link::Link;
 use crate::road::{Opened, Station, Unreached};
 use crate::version::WIRE_VERSION;
 use crate::wire::Wire;
-use crate::{Endpoint, Error, Link, PeerSpec, Result, Security, Trust, tls};
+use crate::{Endpoint, Error, PeerSpec, Result, Security, Trust, tls};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

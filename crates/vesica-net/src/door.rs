@@ -10,12 +10,13 @@ use crate::greet::{Host, Keeper, Known};
 use crate::heartbeat::Pulse;
 use crate::hello::Verdict;
 use crate::hitch::Hitch;
+use crate::link::Link;
 use crate::lock::lock;
 use crate::pass::Pass;
 use crate::port::{self, Port};
 use crate::shared::Shared;
 use crate::trust::{Guests, Register};
-use crate::{Control, Endpoint, Error, Event, Identity, Link, Result, Security, Trust};
+use crate::{Control, Endpoint, Error, Event, Identity, PeerLink, Result, Security, Trust};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustls::pki_types::CertificateDer;
@@ -50,6 +51,41 @@ pub struct Client {
     pub trust: Option<Trust>,
 }
 
+/// Where the lanes of a run come in.
+pub trait LaneDoor: Send + Sync {
+    /// The link of whoever comes next; none if the door is shut and nobody waits behind it or is just being let in, which takes ten seconds at
+    /// most. Any number of threads may wait here.
+    ///
+    /// # Errors
+    /// [`vesica_session::Error::Cancelled`], once the door's control says so.
+    fn next(&self) -> Result<Option<Box<dyn PeerLink>>>;
+
+    /// Where it is: with port 0, the port that the system chose.
+    fn address(&self) -> SocketAddr;
+
+    /// Closes the port. Links go on, and [`LaneDoor::next`] gives those that wait here already.
+    fn shut(&self);
+}
+
+/// Where the clients of a service come in.
+pub trait ClientDoor: LaneDoor {
+    /// From now on these are the clients, and nobody else. The links of those who are not among them are ended, and so are those of a client that
+    /// is now known in another way.
+    ///
+    /// # Errors
+    /// What is wrong with the list. Then the old one holds.
+    fn set_clients(&self, clients: Vec<Client>) -> Result<()>;
+
+    /// From the next client on, this is who the service is. Links go on as they are.
+    ///
+    /// # Errors
+    /// If its certificate is not in force, if TLS cannot be set up with it, and if there is no TLS. Then the old one is shown.
+    fn set_identity(&self, identity: &Identity) -> Result<()>;
+
+    /// How many places are taken: by links that have not been dropped, and by clients that are just being let in.
+    fn links(&self) -> usize;
+}
+
 /// How many may be at the door and behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -72,7 +108,7 @@ impl Endpoint {
     /// Opens the port of a service and lets in `clients`, each as often as `limits` allow. The endpoint has no peers.
     ///
     /// `control` hears what happens at the door, from threads of the door. Once it says that it is to stop, every link of
-    /// the door is cancelled; [`Door::shut`] is the gentle way.
+    /// the door is cancelled; [`LaneDoor::shut`] is the gentle way.
     ///
     /// # Errors
     /// Faults of the endpoint, of the list, of the port, or of a system that does not give enough file handles.
@@ -214,18 +250,8 @@ pub struct Door {
     keeper: Option<JoinHandle<()>>,
 }
 
-impl Door {
-    /// The address that is listened on: with port 0, the port that the system chose.
-    pub fn address(&self) -> SocketAddr {
-        self.at
-    }
-
-    /// The link of the next client, once one comes; none if the door is shut and nobody waits behind it or is just being let in, which takes
-    /// ten seconds at most. Any number of threads may wait here.
-    ///
-    /// # Errors
-    /// [`vesica_session::Error::Cancelled`], once the door's control says so.
-    pub fn next(&self) -> Result<Option<Link>> {
+impl LaneDoor for Door {
+    fn next(&self) -> Result<Option<Box<dyn PeerLink>>> {
         loop {
             if self.lobby.control.cancelled() {
                 return Err(vesica_session::Error::Cancelled.into());
@@ -234,7 +260,7 @@ impl Door {
             let is_last = self.lobby.shut() && !self.lobby.lets_in();
             // One that went away while it waited here is dropped, which frees its place.
             match self.lobby.take() {
-                Some(link) if link.ended().is_none() => return Ok(Some(link)),
+                Some(link) if link.ended().is_none() => return Ok(Some(link.into())),
                 Some(_) => {}
                 None if is_last => return Ok(None),
                 None => self.lobby.wait(),
@@ -242,12 +268,18 @@ impl Door {
         }
     }
 
-    /// From now on these are the clients, and nobody else. The links of those who are not among them are ended, and so are
-    /// those of a client that is now known in another way. If the list is refused, the old one holds.
-    ///
-    /// # Errors
-    /// What is wrong with the list.
-    pub fn set_clients(&self, clients: Vec<Client>) -> Result<()> {
+    fn address(&self) -> SocketAddr {
+        self.at
+    }
+
+    fn shut(&self) {
+        self.lobby.shut.store(true, Ordering::Relaxed);
+        self.lobby.came.notify_all();
+    }
+}
+
+impl ClientDoor for Door {
+    fn set_clients(&self, clients: Vec<Client>) -> Result<()> {
         let guests = self.endpoint.guests(clients)?;
         let idle: Vec<Event> = guests.idle_lists().collect();
         let mut visits = lock(&self.lobby.visits);
@@ -264,24 +296,13 @@ impl Door {
         Ok(())
     }
 
-    /// From the next client on, this is who the service is. Links go on as they are. If the identity is refused, the old one is shown.
-    ///
-    /// # Errors
-    /// If its certificate is not in force, if TLS cannot be set up with it, and if there is no TLS.
-    pub fn set_identity(&self, identity: &Identity) -> Result<()> {
+    fn set_identity(&self, identity: &Identity) -> Result<()> {
         identity.check_age(Identity::SOON)?;
         self.doorman.set_identity(identity)
     }
 
-    /// How many places are taken: by links that have not been dropped, and by clients that are just being let in.
-    pub fn links(&self) -> usize {
+    fn links(&self) -> usize {
         lock(&self.lobby.visits).inside.len()
-    }
-
-    /// Closes the port. Links go on, and [`Door::next`] gives those that wait here already.
-    pub fn shut(&self) {
-        self.lobby.shut.store(true, Ordering::Relaxed);
-        self.lobby.came.notify_all();
     }
 }
 

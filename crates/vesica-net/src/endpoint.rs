@@ -3,10 +3,11 @@
 use crate::heartbeat::{Pulse, SILENCE};
 use crate::hello::{Hello, WINDOWS};
 use crate::hitch::Hitch;
+use crate::link::Link;
 use crate::pass::Pass;
 use crate::secured::CARRIED;
 use crate::wire::Wire;
-use crate::{Error, Event, Fingerprint, Identity, Link, Network, Result, Road, Secured, Trust};
+use crate::{Error, Event, Fingerprint, Identity, Network, Result, Road, Secured, Trust};
 use std::sync::Arc;
 use std::time::Duration;
 use vesica_types::Party;
@@ -49,7 +50,7 @@ pub struct Endpoint {
     pub security: Security,
     /// The name of the job, hashed: parties that run another one are turned away.
     pub job: [u8; 32],
-    /// Further jobs that a door answers: the lanes of a run, each by the hash that names it. [`Link::job`] says which one came.
+    /// Further jobs that a door answers: the lanes of a run, each by the hash that names it. [`PeerLink::job`](crate::PeerLink::job) says which one came.
     pub lanes: Vec<[u8; 32]>,
     /// How long to wait for everybody.
     pub patience: Duration,

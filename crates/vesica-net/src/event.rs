@@ -12,7 +12,7 @@ pub trait Control: Send + Sync {
     fn event(&self, event: &Event);
 
     /// Whether to stop: asked about ten times a second. Once true, every blocked call of every line returns
-    /// [`vesica_session::Error::Cancelled`]; [`Link::abort`](crate::Link::abort) still works, to tell the peer.
+    /// [`vesica_session::Error::Cancelled`]; [`PeerLink::abort`](crate::PeerLink::abort) still works, to tell the peer.
     fn cancelled(&self) -> bool;
 }
 

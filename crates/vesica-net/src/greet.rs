@@ -6,11 +6,12 @@
 use crate::heartbeat::Pulse;
 use crate::hello::{Hello, Verdict};
 use crate::hitch::Hitch;
+use crate::link::Link;
 use crate::lock::lock;
 use crate::pass::Pass;
 use crate::trust::{Guests, Register};
 use crate::wire::Wire;
-use crate::{Endpoint, Error, Identity, Link, Security, tls};
+use crate::{Endpoint, Error, Identity, Security, tls};
 use rustls::pki_types::CertificateDer;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,10 +1,10 @@
 //! Mutual TLS between parties: connect, multiplex lines, heartbeats.
 //!
 //! An [`Endpoint`] says who this party is, whom it expects and how it knows them. [`Endpoint::check`] finds local faults
-//! before any contact, [`connect`] waits for everybody and gives a [`Link`] to each peer, and [`Link::line`] opens a
+//! before any contact, [`connect`] waits for everybody and gives a [`PeerLink`] to each peer, and [`PeerLink::line`] opens a
 //! [`Channel`](vesica_session::Channel) over it: many lines share one connection and never wait for each other.
 //!
-//! A service has no peers but clients: [`Endpoint::door`] opens its port, and [`Door::next`] gives the link of whoever comes
+//! A service has no peers but clients: [`Endpoint::door`] opens its port, and [`LaneDoor::next`] gives the link of whoever comes
 //! next and is on the list. A client dials a service as it would a peer.
 //!
 //! A link has two threads. The reader decrypts, checks and sorts whatever comes; the writer sends what the lines have
@@ -45,6 +45,7 @@ mod lock;
 mod meeting;
 mod outbound;
 mod pass;
+mod peer;
 mod port;
 mod printed;
 mod proxy;
@@ -64,14 +65,14 @@ mod wire;
 pub use bound::Bound;
 pub use carried::Connection;
 pub use certificate::Fingerprint;
-pub use connector::{ClientDoor, Connector, LaneDoor, PeerLink, Sockets};
-pub use door::{Client, Door, Limits};
+pub use connector::{Connector, Sockets};
+pub use door::{Client, ClientDoor, Door, LaneDoor, Limits};
 pub use endpoint::{Endpoint, PeerSpec, Security};
 pub use error::{Error, Result};
 pub use event::{Control, Event, Quiet};
 pub use identity::{Identity, exposed};
-pub use link::{Link, PeerProgress, Traffic};
 pub use meeting::connect;
+pub use peer::{PeerLink, PeerProgress, Traffic};
 pub use printed::printed;
 pub use proxy::{Network, Proxy};
 pub use road::{Proxies, Road, Station, Unreached};

@@ -53,7 +53,7 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    /// Opens a line: see [`Link::line`](crate::Link::line).
+    /// Opens a line: see [`PeerLink::line`](crate::PeerLink::line).
     pub fn open(shared: &Arc<Shared>, name: &str) -> Result<Self> {
         if name.is_empty() || name.len() > MAX_NAME || printable(name, MAX_NAME) != name {
             return Err(Error::Bug(format!(

@@ -6,7 +6,7 @@ use crate::lock::{lock, wait, wait_for};
 use crate::pass::Pass;
 use crate::shared::{LAST_WORDS, Shared};
 use crate::wire::Wire;
-use crate::{Secured, inbound, outbound};
+use crate::{PeerLink, PeerProgress, Secured, Traffic, inbound, outbound};
 use std::fmt;
 use std::net::{Shutdown, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -16,33 +16,7 @@ use std::time::{Duration, Instant};
 use vesica_session::{Channel, Error, Fault, Result};
 use vesica_types::Party;
 
-/// Bytes on the wire, with framing and encryption.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Traffic {
-    /// To the peer.
-    pub sent: u64,
-    /// From the peer.
-    pub received: u64,
-}
-
-/// How far the peer says it is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PeerProgress {
-    /// Its phase, as at most 32 characters of printable text.
-    pub phase: String,
-    /// How much of the phase is done.
-    pub done: u64,
-    /// Of how much, where it is known.
-    pub total: Option<u64>,
-    /// How long ago it said so.
-    pub age: Duration,
-}
-
-/// The connection to one peer.
-///
-/// Dropped without [`Link::close`] or [`Link::abort`], it is cut, and the peer sees a connection that broke. A link that
-/// ended because the peer misbehaved is dropped when the peer has heard the reason, which takes a second and a half at
-/// most.
+/// A connection over a socket.
 pub struct Link {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -91,61 +65,45 @@ impl Link {
         self.pass.as_ref().map(|pass| pass.number)
     }
 
-    /// The job that the peer came for, if it came in through a port: of a door with lanes, which lane.
-    pub fn job(&self) -> Option<[u8; 32]> {
-        self.pass.as_ref().map(|pass| pass.job)
-    }
-
     /// What its threads and lines share, for one who does not keep it.
     pub(crate) fn weak(&self) -> Weak<Shared> {
         Arc::downgrade(&self.shared)
     }
+}
 
-    /// Who is at the other end.
-    pub fn peer(&self) -> &Party {
+impl PeerLink for Link {
+    fn job(&self) -> Option<[u8; 32]> {
+        self.pass.as_ref().map(|pass| pass.job)
+    }
+
+    fn peer(&self) -> &Party {
         &self.shared.peer
     }
 
-    /// The peer's address; none if a proxy knows it alone, or on a connection that the caller brought, if it has none.
-    pub fn address(&self) -> Option<SocketAddr> {
+    fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Opens a line: an independent pipe that both sides open by the same name, once. Names are at most 64 bytes of
-    /// printable text.
-    ///
-    /// # Errors
-    /// What ended the link, or [`Error::Bug`] if the line was opened before.
-    pub fn line(&self, name: &str) -> Result<Box<dyn Channel>> {
+    fn line(&self, name: &str) -> Result<Box<dyn Channel>> {
         Ok(Box::new(Pipe::open(&self.shared, name)?))
     }
 
-    /// The largest message of a line: the smaller of what both sides allow.
-    pub fn window(&self) -> usize {
-        self.shared.window
-    }
-
-    /// How the connection is secured.
-    pub fn secured(&self) -> &Secured {
+    fn secured(&self) -> &Secured {
         &self.secured
     }
 
-    /// Bytes on the wire so far, everything included.
-    pub fn traffic(&self) -> Traffic {
+    fn traffic(&self) -> Traffic {
         Traffic {
             sent: self.shared.sent.load(Ordering::Relaxed),
             received: self.shared.received.load(Ordering::Relaxed),
         }
     }
 
-    /// Time in which lines waited for the peer so far. Lines that wait at once are counted each.
-    pub fn waited(&self) -> Duration {
+    fn waited(&self) -> Duration {
         Duration::from_nanos(self.shared.waited.load(Ordering::Relaxed))
     }
 
-    /// Says how far this side is: the peer hears of a new phase at once, of the rest with the next heartbeat. `phase` is
-    /// cut to 32 bytes.
-    pub fn set_progress(&self, phase: &str, done: u64, total: Option<u64>) {
+    fn set_progress(&self, phase: &str, done: u64, total: Option<u64>) {
         let shared = &*self.shared;
         let mut here = lock(&shared.here);
         let new = here.phase != phase;
@@ -162,8 +120,7 @@ impl Link {
         }
     }
 
-    /// What the peer's last heartbeat said.
-    pub fn peer_progress(&self) -> Option<PeerProgress> {
+    fn peer_progress(&self) -> Option<PeerProgress> {
         lock(&self.shared.there).as_ref().map(|(progress, at)| PeerProgress {
             phase: progress.phase.clone(),
             done: progress.done,
@@ -172,50 +129,22 @@ impl Link {
         })
     }
 
-    /// What ended the link, if something did.
-    pub fn ended(&self) -> Option<Error> {
+    fn ended(&self) -> Option<Error> {
         lock(&self.shared.state).over().err()
     }
 
-    /// Ends the run and tells the peer whose fault it is and why, within about a second. Blocked calls here return
-    /// [`Error::Cancelled`], those of the peer [`Error::Stopped`].
-    pub fn abort(&self, fault: Fault, why: &str) {
-        self.stop(fault, why);
-        self.hang_up();
-    }
-
-    /// Begins what [`Link::abort`] does, and does not wait for the peer to hear it.
-    pub(crate) fn stop(&self, fault: Fault, why: &str) {
+    fn stop(&self, fault: Fault, why: &str) {
         self.shared.stop(Error::Cancelled, fault, why);
     }
 
-    /// Ends the run in good order: sends what is still queued, says goodbye and waits for the peer's goodbye, as long as
-    /// the peer lives.
-    ///
-    /// # Errors
-    /// What ended the link before both sides had said goodbye.
-    pub fn close(&self) -> Result<()> {
-        self.parted(None)
-    }
-
-    /// The same, but waits for the peer's goodbye no longer than `limit`, and then cuts the connection.
-    ///
-    /// # Errors
-    /// As [`Link::close`]; [`Error::Net`] if the goodbye does not come in time; [`Error::Cancelled`] if the run is cancelled meanwhile.
-    pub fn close_within(&self, limit: Duration) -> Result<()> {
-        self.parted(Some(limit))
-    }
-
-    /// Says goodbye behind what is still queued, and does not wait.
-    pub(crate) fn part(&self) {
+    fn part(&self) {
         let mut state = lock(&self.shared.state);
         state.closing = true;
         state.closing_since.get_or_insert_with(Instant::now);
         self.shared.wake_writer(&mut state);
     }
 
-    /// Says goodbye if that was not done, and waits for the peer's, until `limit` after it was said.
-    pub(crate) fn parted(&self, limit: Option<Duration>) -> Result<()> {
+    fn parted(&self, limit: Option<Duration>) -> Result<()> {
         self.part();
         let shared = &*self.shared;
         let mut state = lock(&shared.state);
@@ -240,14 +169,19 @@ impl Link {
         Ok(())
     }
 
-    /// Waits, not for long, until the peer has hung up: a socket that is closed with unread bytes in it takes back what it
-    /// has sent, and that would be our last words.
-    pub(crate) fn hang_up(&self) {
+    fn hang_up(&self) {
+        // A socket that is closed with unread bytes in it takes back what it has sent, and that would be our last words.
         let state = lock(&self.shared.state);
         let limit = LAST_WORDS + Duration::from_millis(500);
         let waited = self.shared.quiet.wait_timeout_while(state, limit, |state| !state.dead);
         drop(waited);
         self.shared.kill();
+    }
+}
+
+impl From<Link> for Box<dyn PeerLink> {
+    fn from(link: Link) -> Self {
+        Box::new(link)
     }
 }
 

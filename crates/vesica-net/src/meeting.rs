@@ -8,12 +8,13 @@ use crate::greet::{Host, Known};
 use crate::heartbeat::Pulse;
 use crate::hello::Verdict;
 use crate::hitch::Hitch;
+use crate::link::Link;
 use crate::lock::lock;
 use crate::pass::Pass;
 use crate::port::Port;
 use crate::spawn::spawn;
 use crate::version::WIRE_VERSION;
-use crate::{Bound, Control, Endpoint, Error, Event, Link, Result, tls};
+use crate::{Bound, Control, Endpoint, Error, Event, PeerLink, Result, tls};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -36,7 +37,7 @@ const STRANGERS_NAMED: usize = 4;
 /// # Errors
 /// The faults of [`Endpoint::check`]; a peer that does not come within the endpoint's patience, that proves to be
 /// somebody else or that will not talk to us.
-pub fn connect(endpoint: Endpoint, control: Arc<dyn Control>) -> Result<Vec<Link>> {
+pub fn connect(endpoint: Endpoint, control: Arc<dyn Control>) -> Result<Vec<Box<dyn PeerLink>>> {
     endpoint.bind()?.meet(control)
 }
 
@@ -45,7 +46,7 @@ impl Bound {
     ///
     /// # Errors
     /// Those of [`connect`].
-    pub fn meet(self, control: Arc<dyn Control>) -> Result<Vec<Link>> {
+    pub fn meet(self, control: Arc<dyn Control>) -> Result<Vec<Box<dyn PeerLink>>> {
         let Bound { endpoint, port, dialled, news } = self;
         let (sender, outcomes) = channel();
         let here = Arc::new(Mutex::new(vec![false; endpoint.peers.len()]));
@@ -63,7 +64,7 @@ impl Bound {
         let met = meeting.hold(port, &outcomes);
         room.over.store(true, Ordering::Relaxed);
         match met {
-            Ok(()) => Ok(meeting.seats.into_iter().filter_map(|seat| seat.link).collect()),
+            Ok(()) => Ok(meeting.seats.into_iter().filter_map(|seat| seat.link).map(Into::into).collect()),
             Err(error) => {
                 // Those who are here already are told, each at once. Of a network's fault they would wait for this side to come
                 // back, which it does not. Who only checked may come again, to run.

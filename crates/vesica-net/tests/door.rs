@@ -12,8 +12,8 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vesica_net::{
-    Client, Control, Door, Endpoint, Error, Event, Identity, Limits, Link, PeerSpec, Quiet, Roots, Security, Trust,
-    WIRE_VERSION,
+    Client, ClientDoor, Control, Door, Endpoint, Error, Event, Identity, LaneDoor, Limits, PeerSpec, Quiet, Roots,
+    Security, Trust, WIRE_VERSION,
 };
 use vesica_session::{Error as LinkError, Fault};
 use vesica_types::Party;

@@ -5,7 +5,6 @@ use crate::common;
 
 use common::*;
 use std::time::{Duration, Instant};
-use vesica_net::Link;
 use vesica_session::{Error, Fault};
 
 const OPEN: u8 = 1;

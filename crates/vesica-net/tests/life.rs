@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vesica_net::{Identity, Link, PeerSpec, Trust};
+use vesica_net::{Identity, PeerSpec, Trust};
 use vesica_session::{Error, Fault};
 
 /// Longer than a busy machine may keep a thread from running.
@@ -246,7 +246,7 @@ fn cancelling_ends_the_wait_for_a_goodbye() {
     // Bob is there, and says no goodbye.
     let (a, _bob) = links_with(&log, |_| ());
     std::thread::scope(|scope| {
-        let closing = scope.spawn(|| a.close_within(Duration::from_secs(60)).unwrap_err());
+        let closing = scope.spawn(|| a.parted(Some(Duration::from_secs(60))).unwrap_err());
         std::thread::sleep(Duration::from_millis(50));
         let began = Instant::now();
         log.cancel.store(true, Ordering::Relaxed);

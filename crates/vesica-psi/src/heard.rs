@@ -1,7 +1,6 @@
 //! A channel that keeps a hash of all that the peer has said, and of all that it was told.
 
-use vesica_session::{Channel, Meter, Result};
-use vesica_types::Party;
+use vesica_session::{Channel, Result};
 
 /// A channel to a peer, a hash of the messages that came from it, and one of those that went to it.
 pub struct Heard<'a> {
@@ -46,27 +45,5 @@ impl Channel for Heard<'_> {
         Ok(msg)
     }
 
-    fn line(&self, name: &str) -> Result<Box<dyn Channel>> {
-        self.ch.line(name)
-    }
-
-    fn window(&self) -> usize {
-        self.ch.window()
-    }
-
-    fn step(&mut self, name: &'static str) {
-        self.ch.step(name);
-    }
-
-    fn meter(&self) -> Meter {
-        self.ch.meter()
-    }
-
-    fn peer(&self) -> &Party {
-        self.ch.peer()
-    }
-
-    fn alive(&self) -> Result<()> {
-        self.ch.alive()
-    }
+    vesica_session::forward_channel!(ch);
 }

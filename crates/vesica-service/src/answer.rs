@@ -167,8 +167,7 @@ impl Drop for Work<'_> {
 }
 
 /// Answers a client until it says goodbye or is gone. What goes wrong ends its connection and nothing else.
-pub fn converse(answers: &Answers, link: impl Into<Box<dyn PeerLink>>, ctl: &Control) {
-    let link = link.into();
+pub fn converse(answers: &Answers, link: Box<dyn PeerLink>, ctl: &Control) {
     let (told, stock) = answers.states.now();
     let allowed = Allowance::new(stock.records().is_some_and(|desk| desk.has_windows()));
     let session = ctl.session();
@@ -619,7 +618,7 @@ mod tests {
     use crate::retrieve::retrieval;
     use crate::retrieve::{digest_of_index, unpad};
     use vesica_job::Event;
-    use vesica_net::{Connection, Endpoint, Link, PeerSpec, Quiet, Security};
+    use vesica_net::{Connection, Endpoint, PeerSpec, Quiet, Security};
     use vesica_session::SessionRng;
     use vesica_spec::service::{ServePlan, ServiceProtocol};
     use vesica_types::{KeyDigest, Party};
@@ -661,6 +660,8 @@ mod tests {
             }
         }
     }
+
+    type Link = Box<dyn PeerLink>;
 
     /// Both ends of a connection between the service and a client.
     fn link(client: &str) -> (Link, Link) {
@@ -720,7 +721,7 @@ mod tests {
             };
             let fetch = || -> Result<Vec<u8>, Error> {
                 let (link, _) = visit("alice");
-                let mut counter = Counter::open(&link)?;
+                let mut counter = Counter::open(&*link)?;
                 let ch = counter.retrieve(epoch.name(), 1)?;
                 ch.send(keys)?;
                 ch.send(&query)?;
@@ -731,7 +732,7 @@ mod tests {
             // Does something while these clients are silent, and waits for their end.
             let beside = |silent: &[&str], work: &dyn Fn() -> Result<Vec<u8>, Error>| {
                 let links: Vec<_> = silent.iter().map(|client| visit(client)).collect();
-                let mut counters: Vec<_> = links.iter().map(|(link, _)| Counter::open(link).unwrap()).collect();
+                let mut counters: Vec<_> = links.iter().map(|(link, _)| Counter::open(&**link).unwrap()).collect();
                 let mut lines: Vec<_> =
                     counters.iter_mut().map(|counter| counter.retrieve(epoch.name(), 1).unwrap()).collect();
                 lines.iter_mut().for_each(|line| line.send(keys).unwrap());
@@ -773,7 +774,7 @@ mod tests {
         std::thread::scope(|scope| {
             let (here, there) = link("mallory");
             scope.spawn(move || converse(answers, here, ctl));
-            let mut counter = Counter::open(&there).unwrap();
+            let mut counter = Counter::open(&*there).unwrap();
             let told = epoch.name();
             assert_eq!(counter.describe().unwrap().1, epoch.encode());
             // A client in the middle of its work goes on with the state that it was told of.
@@ -823,7 +824,7 @@ mod tests {
         std::thread::scope(|scope| {
             let (here, there) = link("mallory");
             scope.spawn(move || converse(answers, here, ctl));
-            let mut counter = Counter::open(&there).unwrap();
+            let mut counter = Counter::open(&*there).unwrap();
             let round = scheme.together();
             let ch = counter.retrieve(epoch.name(), round + 1).unwrap();
             ch.send(&query.repeat(round as usize)).unwrap();
@@ -852,7 +853,7 @@ mod tests {
         std::thread::scope(|scope| {
             let (here, there) = link("mallory");
             scope.spawn(move || converse(answers, here, ctl));
-            let mut counter = Counter::open(&there).unwrap();
+            let mut counter = Counter::open(&*there).unwrap();
             let (end, mut came) = (epoch.copy.div_ceil(CHUNK as u64), 0);
             assert!(end * CHUNK as u64 > 3 * u64::from(WINDOW));
             let cut = counter.chunks(0, 0, end, |_| {
@@ -891,7 +892,7 @@ mod tests {
         std::thread::scope(|scope| {
             let (here, there) = link("mallory");
             scope.spawn(move || converse(answers, here, ctl));
-            let mut counter = Counter::open(&there).unwrap();
+            let mut counter = Counter::open(&*there).unwrap();
             let mut lines = counter.ask(2, 2).unwrap();
             // Nearly too late, and the other line has sent nothing meanwhile.
             std::thread::sleep(patience / 2);
@@ -960,7 +961,7 @@ mod tests {
                     [0])
             };
             let (mallory, trudy) = (visit("mallory"), visit("trudy"));
-            let mut counter = Counter::open(&mallory).unwrap();
+            let mut counter = Counter::open(&*mallory).unwrap();
             counter.describe().unwrap();
             let two = next(&plan, "two");
             answers.reload().unwrap();
@@ -971,11 +972,11 @@ mod tests {
             let second = ask(&mut counter, &two.0).unwrap();
             assert!(opens(&second, &two, "two") && !opens(&second, &one, "one"));
             // Answers are proved by the key of the epoch: those of another epoch's are none.
-            let mut counter = Counter::open(&trudy).unwrap();
+            let mut counter = Counter::open(&*trudy).unwrap();
             counter.describe().unwrap();
             assert!(ask(&mut counter, &one.0).unwrap_err().to_string().contains("proof"));
             let trudy = visit("trudy");
-            let mut counter = Counter::open(&trudy).unwrap();
+            let mut counter = Counter::open(&*trudy).unwrap();
             counter.describe().unwrap();
             // Whoever was told of an epoch that is served no more gets no function, and spends nothing.
             for value in ["three", "four"] {
@@ -1024,7 +1025,7 @@ mod tests {
                     let (here, there) = link(&format!("client {client}"));
                     scope.spawn(move || converse(answers, here, &Control::new(())));
                     scope.spawn(move || {
-                        let mut counter = Counter::open(&there).unwrap();
+                        let mut counter = Counter::open(&*there).unwrap();
                         while Instant::now() < until {
                             let ch = counter.retrieve(name, 1).unwrap();
                             ch.send(query).unwrap();

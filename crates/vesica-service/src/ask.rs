@@ -6,13 +6,13 @@
 use crate::answer::MOST_REFUSALS;
 use crate::budget::{Pace, Remedy, remedy};
 use crate::error::Error;
-use crate::fetch::{Fetched, update};
+use crate::fetch::update;
 use crate::kept::{self, Kept, Known, Next};
 use crate::link;
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES, shares};
 use crate::offer::{Offer, hex};
 use crate::output::{local, room, takes, told, write};
-use crate::suite::{self, Asked, Copied};
+use crate::suite::{self, Asked, Copied, Fetched};
 use crate::wants::{Wants, padded};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
@@ -65,11 +65,11 @@ pub fn ask<'a>(plan: &'a AskPlan, io: Io, ctl: &Control) -> Result<Run<'a>, Erro
     let mut kept = kept.zip(known);
     let link = clock.wait("connect", || link::connect(endpoint, &io.world, ctl))?;
     let asked = asked(plan, &io, (rules, wants, &mut kept), &*link, &mut clock, ctl);
-    let Answered { offer, rules, wants, outputs, lookups, lanes, mut copied } =
+    let Answered { offer, rules, wants, outputs, lookups, lanes, server_rows, mut copied } =
         asked.inspect_err(|error| link::leave(&*link, error))?;
     // The server has parted from this side. What is found and how long that takes, it does not see. Nor does anything fail by what is
     // found: the server wrote that, and would see a user who asks again, or complains.
-    let (server_rows, units, state) = (copied.rows(), copied.units(lookups), copied.state());
+    let (units, state) = (copied.units(lookups), copied.state());
     let hits = clock.phase("find", "keys", None, || copied.find(&wants, &outputs))?;
     let mut found = vec![false; wants.digests.len()];
     hits.iter().for_each(|hit| found[hit.want] = hit.came.is_ok());
@@ -223,6 +223,8 @@ struct Answered {
     outputs: Vec<[u8; 32]>,
     lookups: u64,
     lanes: u64,
+    /// Keys or rows of the server.
+    server_rows: u64,
 }
 
 fn asked(
@@ -234,13 +236,13 @@ fn asked(
     ctl: &Control,
 ) -> Result<Answered, Error> {
     let mut counter = Counter::open(link)?;
-    let Fetched { offer, mut copied } = update(plan, &mut counter, &io.world, ctl)?;
-    copied.news().into_iter().for_each(|news| ctl.note(news));
+    let (offer, fetched) = update(plan, &mut counter, &io.world, ctl)?;
+    let Fetched { rows: server_rows, news, is_silent, mut copied } = fetched;
+    news.into_iter().for_each(|news| ctl.note(news));
     if let Some((kept, _)) = kept {
         kept.check(&counter.server(), &copied.state())?;
     }
     // Where everything is here already, the server goes before a row is looked up: it does not see how many there are.
-    let is_silent = copied.is_silent();
     if is_silent {
         counter.end()?;
     }
@@ -256,7 +258,7 @@ fn asked(
             }
         }
     }
-    wants.replace_absent(copied.rows(), &mut io.world.rng()?);
+    wants.replace_absent(server_rows, &mut io.world.rng()?);
     let lookups = padded(kept.as_ref().map_or(wants.digests.len(), |(_, known)| known.new.len()), plan.batch);
     let kept_bytes = if kept.is_some() { kept::bytes(wants.digests.len() as u64, lookups) } else { 0 };
     room(plan, io, &offer, wants.rows - wants.empty, kept_bytes)?;
@@ -302,7 +304,7 @@ fn asked(
     if !is_silent {
         counter.end()?;
     }
-    Ok(Answered { offer, copied, rules, wants, outputs, lookups, lanes })
+    Ok(Answered { offer, copied, rules, wants, outputs, lookups, lanes, server_rows })
 }
 
 /// The client's side of the function of an offer, with the public key of the state that is served.

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::link;
 use crate::messages::Counter;
 use crate::offer::{Offer, spelled};
-use crate::suite::Copied;
+use crate::suite::Fetched;
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, World};
 use vesica_spec::service::{AskPlan, By};
@@ -19,14 +19,6 @@ pub struct Brought {
     pub new: Option<String>,
 }
 
-/// A copy that is whole.
-pub struct Fetched {
-    /// What the service is.
-    pub offer: Offer,
-    /// What there is of it.
-    pub copied: Box<dyn Copied>,
-}
-
 /// Copies what the plan's service has for its clients into the cache; goes on where an earlier attempt stopped.
 ///
 /// # Errors
@@ -37,22 +29,27 @@ pub fn fetch(plan: &AskPlan, world: &World, ctl: &Control) -> Result<Brought, Er
     let link = clock.wait("connect", || link::connect(endpoint, world, ctl))?;
     let fetched = || {
         let mut counter = Counter::open(&*link)?;
-        let Fetched { offer, copied } = update(plan, &mut counter, world, ctl)?;
+        let (offer, Fetched { rows, news, .. }) = update(plan, &mut counter, world, ctl)?;
         counter.end()?;
-        Ok(Brought { rows: copied.rows(), of: offer.kind().suite().counts(), new: copied.news() })
+        Ok(Brought { rows, of: offer.kind().suite().counts(), new: news })
     };
     fetched().inspect_err(|error| link::leave(&*link, error))
 }
 
-/// Brings the cache to the state that the server has.
+/// Brings the cache to the state that the server has. Gives what the service is, and the copy.
 ///
 /// # Errors
 /// As [`fetch`].
-pub fn update(plan: &AskPlan, counter: &mut Counter<'_>, world: &World, ctl: &Control) -> Result<Fetched, Error> {
+pub fn update(
+    plan: &AskPlan,
+    counter: &mut Counter<'_>,
+    world: &World,
+    ctl: &Control,
+) -> Result<(Offer, Fetched), Error> {
     let (offer, described) = counter.describe()?;
     let offer = pinned(plan, &counter.server(), &offer)?;
-    let copied = offer.kind().suite().copy(plan, &offer, &described, counter, world, ctl)?;
-    Ok(Fetched { offer, copied })
+    let fetched = offer.kind().suite().copy(plan, &offer, &described, counter, world, ctl)?;
+    Ok((offer, fetched))
 }
 
 /// The offer that the server sent, if it is the one that the plan pins, or the plan takes any.
@@ -101,19 +98,4 @@ fn pinned(plan: &AskPlan, server: &str, bytes: &[u8]) -> Result<Offer, Error> {
         );
     }
     Ok(offer)
-}
-
-/// Fails if so many bytes will not fit on the disk of the cache.
-///
-/// # Errors
-/// If the disk has less room.
-pub fn room_for(plan: &AskPlan, need: u64) -> Result<(), Error> {
-    let folder = plan.cache.ancestors().find(|folder| folder.is_dir());
-    let folder = folder.map_or_else(|| std::path::PathBuf::from("."), ToOwned::to_owned);
-    match vesica_table::free_bytes(&folder) {
-        Ok(free) if free < need => {
-            Err(vesica_job::JobError::Space { folder, what: "what is to be fetched", need, free }.into())
-        }
-        _ => Ok(()),
-    }
 }

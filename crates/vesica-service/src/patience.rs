@@ -15,10 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vesica_job::World;
-use vesica_job::rooms::scope;
+use vesica_job::rooms::{AtEnd, scope};
 use vesica_net::{PeerLink, Time};
-use vesica_session::{self as session, Channel, Fault, Meter, Misbehaviour};
-use vesica_types::Party;
+use vesica_session::{self as session, Channel, Fault, Misbehaviour};
 
 /// How long a client may keep the server waiting.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -118,15 +117,6 @@ impl Patience {
     }
 }
 
-/// Does something when it is dropped.
-struct AtEnd<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for AtEnd<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
 /// A line whose waiting counts.
 pub struct Watched<'a> {
     ch: &'a mut dyn Channel,
@@ -160,29 +150,7 @@ impl Channel for Watched<'_> {
         self.ch.recv(limit)
     }
 
-    fn line(&self, name: &str) -> session::Result<Box<dyn Channel>> {
-        self.ch.line(name)
-    }
-
-    fn window(&self) -> usize {
-        self.ch.window()
-    }
-
-    fn step(&mut self, name: &'static str) {
-        self.ch.step(name);
-    }
-
-    fn meter(&self) -> Meter {
-        self.ch.meter()
-    }
-
-    fn peer(&self) -> &Party {
-        self.ch.peer()
-    }
-
-    fn alive(&self) -> session::Result<()> {
-        self.ch.alive()
-    }
+    vesica_session::forward_channel!(ch);
 }
 
 impl Drop for Watched<'_> {

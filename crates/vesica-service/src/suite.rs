@@ -55,7 +55,7 @@ pub trait Suite: Sync {
         counter: &mut Counter<'_>,
         world: &World,
         ctl: &Control,
-    ) -> Result<Box<dyn Copied>, Error>;
+    ) -> Result<Fetched, Error>;
 
     /// What a client's cache has, in words, and from when on that is not taken any more, if it has an end.
     fn cached(&self, offer: &Offer, cache: &Path) -> Result<(String, Option<SystemTime>), Error>;
@@ -76,24 +76,25 @@ pub struct Asking {
     pub mbit: Option<f64>,
 }
 
+/// A client's copy that is whole: a store of tags, a hint, a table, or a window.
+pub struct Fetched {
+    /// Keys or rows of the server.
+    pub rows: u64,
+    /// What was copied now, in words; none if nothing is new.
+    pub news: Option<String>,
+    /// Whether nothing is asked for: then the server goes before a row is looked up.
+    pub is_silent: bool,
+    /// What asks with it.
+    pub copied: Box<dyn Copied>,
+}
+
 /// What a client has of a service when it has copied what there is to copy. It asks with it, and finds rows in what came.
 ///
 /// Errors are those of the disk and the connection, and a server that refuses or breaks the protocol. None depends on what is looked up.
 pub trait Copied {
-    /// Keys or rows of the server.
-    fn rows(&self) -> u64;
-
-    /// What was copied now, in words; none if nothing is new.
-    fn news(&self) -> Option<String>;
-
     /// The text of which state of the server's this is; empty where nothing is kept from run to run.
     fn state(&self) -> Vec<u8> {
         Vec::new()
-    }
-
-    /// Whether nothing is asked for: then the server goes before a row is looked up.
-    fn is_silent(&self) -> bool {
-        false
     }
 
     /// The public key of the function at this state; empty where there is none.

@@ -1,7 +1,6 @@
 //! The store of tags: a client copies it, and finds its keys in it by what comes out of the function. Nothing else is asked for.
 
 use crate::error::Error;
-use crate::fetch::room_for;
 use crate::look::list;
 use crate::messages::{Counter, ELEMENT};
 use crate::offer::Offer;
@@ -9,9 +8,10 @@ use crate::output::{Hit, Lost, Value};
 use crate::prepare::{self, Before, Change, Keyed, Prepared, Product};
 use crate::reading::{Read, Reader, Values};
 use crate::retrieve::Scheme;
+use crate::retrieve::copying::room_for;
 use crate::secret::{self, Root, Use};
 use crate::stock::{Served, Stock, other_offer};
-use crate::suite::{Asked, Asking, Copied, Suite};
+use crate::suite::{Asked, Asking, Copied, Fetched, Suite};
 use crate::wants::Wants;
 use crate::{reveals, rng, values};
 use std::fmt::Write;
@@ -79,7 +79,7 @@ impl Suite for Tags {
         counter: &mut Counter<'_>,
         _: &World,
         ctl: &Control,
-    ) -> Result<Box<dyn Copied>, Error> {
+    ) -> Result<Fetched, Error> {
         let manifest = Manifest::decode(manifest, Limits { bytes: plan.cache_size, ..Limits::NONE })?;
         belongs(offer, &manifest)?;
         let incoming = Incoming::open(&plan.cache, manifest.clone())?;
@@ -107,7 +107,13 @@ impl Suite for Tags {
         incoming.finish()?;
         let news = format!("fetched {}, {}", counted(missing.len() as u64, "parts"), size(done));
         let news = Some(news).filter(|_| !missing.is_empty());
-        Ok(Box::new(Cache { offer: offer.clone(), store: Store::open(&plan.cache)?, news }))
+        let store = Store::open(&plan.cache)?;
+        Ok(Fetched {
+            rows: store.len(),
+            news,
+            is_silent: false,
+            copied: Box::new(Cache { offer: offer.clone(), store }),
+        })
     }
 
     fn cached(&self, offer: &Offer, cache: &Path) -> Result<(String, Option<SystemTime>), Error> {
@@ -202,7 +208,6 @@ impl Served for Store {
 struct Cache {
     offer: Offer,
     store: Store,
-    news: Option<String>,
 }
 
 /// A store of the plan's table, in the place of what is there.
@@ -314,14 +319,6 @@ pub fn belongs(offer: &Offer, manifest: &Manifest) -> Result<(), Error> {
 const TOGETHER: usize = 1 << 16;
 
 impl Copied for Cache {
-    fn rows(&self) -> u64 {
-        self.store.len()
-    }
-
-    fn news(&self) -> Option<String> {
-        self.news.clone()
-    }
-
     fn state(&self) -> Vec<u8> {
         self.store.manifest().encode()
     }

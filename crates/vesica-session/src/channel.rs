@@ -66,3 +66,34 @@ pub trait Channel: Send {
         self.recv_exact(bytes)
     }
 }
+
+/// What a [`Channel`] around another one, which is its field `$inner`, leaves as it is: all but sending and receiving. Its lines are the
+/// other one's, and what it does to messages is not done there.
+#[macro_export]
+macro_rules! forward_channel {
+    ($inner:ident) => {
+        fn line(&self, name: &str) -> $crate::Result<Box<dyn $crate::Channel>> {
+            self.$inner.line(name)
+        }
+
+        fn window(&self) -> usize {
+            self.$inner.window()
+        }
+
+        fn step(&mut self, name: &'static str) {
+            self.$inner.step(name);
+        }
+
+        fn meter(&self) -> $crate::Meter {
+            self.$inner.meter()
+        }
+
+        fn peer(&self) -> &vesica_types::Party {
+            self.$inner.peer()
+        }
+
+        fn alive(&self) -> $crate::Result<()> {
+            self.$inner.alive()
+        }
+    };
+}

@@ -200,6 +200,12 @@ pub struct Case {
     over: bool,
 }
 
+/// A folder for a case's real files. Each output is synced to the disk, and nobody needs it there: so the folder is in memory, where the system
+/// has a place for that.
+pub fn folder() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("there is a temporary folder")
+}
+
 /// The lines of a text in ascending order.
 fn in_order(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
@@ -222,7 +228,7 @@ fn table(path: &Path, first: u32, count: u32) -> String {
 impl Case {
     /// The case of a seed. With `overlap` the parties have half of their keys in common, and else none.
     pub fn new(kind: Kind, dice: &mut Dice, overlap: bool) -> Self {
-        let dir = tempfile::tempdir().expect("there is a temporary folder");
+        let dir = folder();
         if kind == Kind::Service {
             let shop = Shop::new(dir.path(), dice, overlap);
             return Self { shop: Some(shop), ..Self::of(kind, dir, dice) };

@@ -6,6 +6,7 @@
 
 use crate::sim::{Seen, Sim, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -382,6 +383,17 @@ impl Tie {
         here.over.clone().map_or(Ok(()), Err)
     }
 
+    /// Opens a line, once.
+    fn line(&self, name: &str) -> std::result::Result<Box<dyn Channel>, Broken> {
+        let mut state = self.sim().lock();
+        self.over(&mut state)?;
+        if !state.net.links[self.link].ends[self.end].opened.insert(name.to_owned()) {
+            return Err(Broken::Bug(format!("line {name:?} was opened before")));
+        }
+        drop(state);
+        Ok(Box::new(Line { tie: self.clone(), name: name.to_owned(), meter: Meter::default(), spoke: false }))
+    }
+
     /// Waits for something on this link.
     fn wait<T>(&self, limit: Option<Duration>, mut ready: impl FnMut(&mut State) -> Option<T>) -> Option<T> {
         let (number, end) = {
@@ -412,9 +424,24 @@ struct Line {
     spoke: bool,
 }
 
-impl PeerLink for Tie {
+/// The process lets go of its end when it drops this, and its lines have none of their own.
+struct Held(Tie);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.sim().lock().let_go(self.0.link, self.0.end);
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "link {} to {}", self.0.link, self.0.peer)
+    }
+}
+
+impl PeerLink for Held {
     fn peer(&self) -> &Party {
-        &self.peer
+        &self.0.peer
     }
 
     fn address(&self) -> Option<SocketAddr> {
@@ -422,25 +449,19 @@ impl PeerLink for Tie {
     }
 
     fn job(&self) -> Option<[u8; 32]> {
-        Some(self.job)
+        Some(self.0.job)
     }
 
     fn line(&self, name: &str) -> std::result::Result<Box<dyn Channel>, Broken> {
-        let mut state = self.sim().lock();
-        self.over(&mut state)?;
-        if !state.net.links[self.link].ends[self.end].opened.insert(name.to_owned()) {
-            return Err(Broken::Bug(format!("line {name:?} was opened before")));
-        }
-        drop(state);
-        Ok(Box::new(Line { tie: self.clone(), name: name.to_owned(), meter: Meter::default(), spoke: false }))
+        self.0.line(name)
     }
 
     fn secured(&self) -> &Secured {
-        &self.secured
+        &self.0.secured
     }
 
     fn traffic(&self) -> Traffic {
-        self.sim().lock().net.links[self.link].ends[self.end].traffic
+        self.0.sim().lock().net.links[self.0.link].ends[self.0.end].traffic
     }
 
     fn waited(&self) -> Duration {
@@ -454,24 +475,24 @@ impl PeerLink for Tie {
     }
 
     fn ended(&self) -> Option<Broken> {
-        self.over(&mut self.sim().lock()).err()
+        self.0.over(&mut self.0.sim().lock()).err()
     }
 
     fn stop(&self, fault: Fault, why: &str) {
-        let mut state = self.sim().lock();
+        let mut state = self.0.sim().lock();
         let now = state.now;
-        let here = &mut state.net.links[self.link].ends[self.end];
+        let here = &mut state.net.links[self.0.link].ends[self.0.end];
         if here.dropped || matches!(here.over, Some(Broken::Cancelled)) {
             return;
         }
         let broken = here.over.is_some();
         here.over.get_or_insert(Broken::Cancelled);
-        let number = state.net.links[self.link].number;
+        let number = state.net.links[self.0.link].number;
         if !broken {
-            let link = self.link;
-            let me = state.net.links[link].ends[self.end].me.name().to_owned();
+            let link = self.0.link;
+            let me = state.net.links[link].ends[self.0.end].me.name().to_owned();
             state.trace.show(now, &[], || format!("{me} stops link {link}: {} fault, {why}", fault.name()));
-            state.send(self.link, self.end, Item::Stop(fault, why.to_owned()));
+            state.send(self.0.link, self.0.end, Item::Stop(fault, why.to_owned()));
         }
         state.wake(number);
     }
@@ -479,73 +500,37 @@ impl PeerLink for Tie {
     fn hang_up(&self) {}
 
     fn part(&self) {
-        let mut state = self.sim().lock();
+        let mut state = self.0.sim().lock();
         let now = state.now;
-        let here = &mut state.net.links[self.link].ends[self.end];
+        let here = &mut state.net.links[self.0.link].ends[self.0.end];
         if here.over.is_none() && !std::mem::replace(&mut here.said_goodbye, true) {
             here.since = now;
-            let (link, me) = (self.link, here.me.name().to_owned());
+            let (link, me) = (self.0.link, here.me.name().to_owned());
             state.trace.show(now, &[], || format!("{me} says goodbye on link {link}"));
-            state.send(self.link, self.end, Item::Goodbye);
+            state.send(self.0.link, self.0.end, Item::Goodbye);
         }
     }
 
     fn parted(&self, limit: Option<Duration>) -> std::result::Result<(), Broken> {
         self.part();
         let gone = {
-            let state = self.sim().lock();
-            state.now.saturating_sub(state.net.links[self.link].ends[self.end].since)
+            let state = self.0.sim().lock();
+            state.now.saturating_sub(state.net.links[self.0.link].ends[self.0.end].since)
         };
         let left = limit.map(|limit| limit.saturating_sub(gone));
-        let done = self.wait(left, |state| {
-            let here = &state.net.links[self.link].ends[self.end];
+        let done = self.0.wait(left, |state| {
+            let here = &state.net.links[self.0.link].ends[self.0.end];
             if here.said_goodbye && here.heard_goodbye {
                 return Some(Ok(()));
             }
-            self.over(state).err().map(Err)
+            self.0.over(state).err().map(Err)
         });
         done.unwrap_or_else(|| {
-            let error = Broken::Net { peer: self.peer.clone(), why: "it does not say goodbye".to_owned() };
-            self.sim().lock().net.links[self.link].ends[self.end].over.get_or_insert(error.clone());
+            let error = Broken::Net { peer: self.0.peer.clone(), why: "it does not say goodbye".to_owned() };
+            self.0.sim().lock().net.links[self.0.link].ends[self.0.end].over.get_or_insert(error.clone());
             Err(error)
         })
     }
-}
-
-/// The process lets go of its end when it drops this, and its lines have none of their own.
-struct Held(Tie);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.0.sim().lock().let_go(self.0.link, self.0.end);
-    }
-}
-
-macro_rules! held {
-    ($($name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $back:ty)?;)*) => {
-        impl PeerLink for Held {
-            $(fn $name(&self $(, $arg: $type)*) $(-> $back)? {
-                self.0.$name($($arg),*)
-            })*
-        }
-    };
-}
-
-held! {
-    peer(&self) -> &Party;
-    address(&self) -> Option<SocketAddr>;
-    job(&self) -> Option<[u8; 32]>;
-    line(&self, name: &str) -> std::result::Result<Box<dyn Channel>, Broken>;
-    secured(&self) -> &Secured;
-    traffic(&self) -> Traffic;
-    waited(&self) -> Duration;
-    set_progress(&self, phase: &str, done: u64, total: Option<u64>);
-    peer_progress(&self) -> Option<PeerProgress>;
-    ended(&self) -> Option<Broken>;
-    stop(&self, fault: Fault, why: &str);
-    hang_up(&self);
-    part(&self);
-    parted(&self, limit: Option<Duration>) -> std::result::Result<(), Broken>;
 }
 
 impl Channel for Line {

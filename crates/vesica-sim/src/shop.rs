@@ -4,7 +4,7 @@
 //! answers, carol does. The network, the disk with alice's budget and with what clients keep, time and chance are virtual. Tables, the store, a client's copy of it and outputs are
 //! real files, which no failure of power tears.
 
-use crate::case::{NAMES, Outcome};
+use crate::case::{NAMES, Outcome, folder};
 use crate::net::{Happening, Said};
 use crate::sim::{Dice, Seen, State};
 use std::collections::BTreeMap;
@@ -244,7 +244,7 @@ fn prepared(kind: Kind, lifetime: u64) -> Made {
     static MADE: Mutex<BTreeMap<(Kind, u64), Made>> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let make = || {
-        let dir = tempfile::tempdir().expect("there is a temporary folder");
+        let dir = folder();
         table(dir.path(), 0);
         let prepared = prepare(&server(dir.path(), kind, 1, lifetime), [0; 32]);
         let mut files = Tree::new();

@@ -13,6 +13,7 @@ use crate::rules::Rule;
 use crate::types::{Budget, Duplicates, Mine, Order, ProxyUrl, Shared, Spec};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use vesica_net::{Network, Proxy};
 use vesica_params::Level;
@@ -42,8 +43,10 @@ pub struct Plan {
     pub identity: Option<(PathBuf, Option<KeyPlace>)>,
     /// The parties that get the result.
     pub learners: Vec<Party>,
-    /// What it says of its protocol: one that there is.
+    /// What it says of its protocol.
     pub choice: Choice,
+    /// The protocol that it chooses by that.
+    pub suite: Arc<dyn Suite>,
     /// The table.
     pub input: vesica_table::Input,
     /// Its key columns: of all identifiers, where there are such.
@@ -167,21 +170,16 @@ pub const MAX_LANES: u32 = 1024;
 pub const MAX_KEYS: u64 = 1 << 36;
 
 impl Plan {
-    /// The protocol.
-    pub fn suite(&self) -> Box<dyn Suite> {
-        vesica_suite::find(&self.choice).expect("a plan's choice was found once")
-    }
-
     /// The parameters of a job of these sizes: its sets, and what follows from the sizes.
     pub fn parameters(&self, sizes: &Sizes) -> Vec<String> {
-        let suite = self.suite();
+        let suite = &self.suite;
         suite.sets().into_iter().map(str::to_owned).chain(suite.sized(sizes)).collect()
     }
 
     /// What the result of a job of these sizes will be like, where it is not simply right: sentences.
     pub fn expects(&self, sizes: &Sizes) -> Vec<String> {
         let named = |text: String, party: &Party| text.replace(&format!("{{{}}}", party.place()), party.name());
-        let told = self.suite().expects(sizes).into_iter();
+        let told = self.suite.expects(sizes).into_iter();
         told.map(|text| self.parties.iter().fold(text, named)).collect()
     }
 
@@ -297,7 +295,7 @@ impl Plan {
             reveals::MINIMUM if several => reveals::MINIMUM_OF_IDENTIFIERS,
             reveal => reveal,
         };
-        self.suite().reveals().into_iter().chain(told).map(in_other_words).collect()
+        self.suite.reveals().into_iter().chain(told).map(in_other_words).collect()
     }
 
     /// Fails if the run tells something beyond the intersection that the job does not accept.
@@ -329,13 +327,13 @@ impl Plan {
     pub fn refuses_lanes(&self) -> Option<&'static str> {
         match () {
             () if self.parties.len() > 2 => Some("lanes are for two parties, and this job has more"),
-            () if self.suite().cut() == Cut::Whole => {
+            () if self.suite.cut() == Cut::Whole => {
                 Some("lanes share out the units of a job, and this one works on all keys together")
             }
-            () if self.suite().cut() == Cut::Shares => Some(
+            () if self.suite.cut() == Cut::Shares => Some(
                 "lanes share out the units of a job, and the result of this one is of all units of one attempt together",
             ),
-            () if self.suite().draws_once() => {
+            () if self.suite.draws_once() => {
                 Some("lanes draw chance of their own, and the noise of this job is drawn once")
             }
             () => None,
@@ -348,7 +346,7 @@ impl Plan {
         match self.shared.unit {
             None => {
                 let in_flight = workers.max(1);
-                let fit = Share::InFlight.of(memory) as u64 / (u64::from(in_flight) * 2 * self.suite().memory());
+                let fit = Share::InFlight.of(memory) as u64 / (u64::from(in_flight) * 2 * self.suite.memory());
                 vesica_params::units(largest, in_flight, fit.clamp(1 << 12, 1 << 18))
             }
             Some(mean) => largest.div_ceil(u64::from(mean)).clamp(1, 1 << 16) as u32,
@@ -364,7 +362,7 @@ impl Plan {
 
     /// The sizes for these numbers of distinct keys, by place, in so many units of which `in_flight` are under way at once.
     pub fn sizes_in(&self, units: u32, keys: &[u64], in_flight: u32) -> Sizes {
-        let suite = self.suite();
+        let suite = &self.suite;
         let parties = self.parties.len() as u32;
         let capacity = |&keys: &u64| vesica_params::unit_capacity(keys, units, parties, Level::STANDARD);
         let capacities: Vec<u64> = keys.iter().map(capacity).collect();
@@ -588,6 +586,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         gateways: gateways(&mine.proxy_protocol, mine.listen.is_some())?,
         identity: identity(shared, mine)?,
         choice,
+        suite: suite.into(),
         input: mine.input.table(mine.scratch.as_deref()),
         rules: match lists.is_empty() {
             true => rules("shared.rules", &shared.rules, keys.len())?,
@@ -1322,7 +1321,7 @@ output = { path = "out.csv" }
         let plan = plan(&parse(&job()).unwrap()).unwrap();
         for (memory, workers) in [(64 << 20, 2), (256 << 20, 16), (2 << 30, 64)] {
             let sizes = plan.sizes(&[100_000_000; 2], workers, memory);
-            let taken = sizes.capacities.iter().sum::<u64>() * u64::from(sizes.in_flight) * plan.suite().memory();
+            let taken = sizes.capacities.iter().sum::<u64>() * u64::from(sizes.in_flight) * plan.suite.memory();
             assert!(taken < memory / 3, "{taken} of {memory}");
         }
     }

@@ -42,7 +42,7 @@ fn steps(plans: &[Plan]) -> Vec<BTreeSet<&'static str>> {
     };
     let side = |(plan, mut lines): (&Plan, vesica_session::Lines)| {
         let (seat, mut rng) = (plan.seat(), fixed_rng(plan.me.place()));
-        let Opened::Units(side) = plan.suite().open(&seat, &terms, &mut lines, &mut rng).unwrap() else {
+        let Opened::Units(side) = plan.suite.open(&seat, &terms, &mut lines, &mut rng).unwrap() else {
             panic!("it works unit by unit")
         };
         let capacities = terms.sizes.capacities.iter().map(|&keys| keys as usize).collect();

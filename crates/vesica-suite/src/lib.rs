@@ -24,6 +24,7 @@ mod rr22;
 mod tally;
 
 pub use choice::{Choice, CurveName, Grouping, Mode, Noise, ProtocolName, ResultKind, Security};
+use std::fmt;
 pub use vesica_ot::Judge;
 use vesica_psi::reveals;
 use vesica_session::{Lines, Protocol, Reveal, SessionRng, Shared, Whole};
@@ -98,6 +99,13 @@ pub trait Suite: Send + Sync {
     /// # Errors
     /// [`Error::TooLarge`] before anything is sent; those of the channel.
     fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error>;
+}
+
+/// The parameter sets that it takes.
+impl fmt::Debug for dyn Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Suite").field(&self.sets()).finish()
+    }
 }
 
 /// How many keys a receiver that deviates can fit into a store, for each key that the unit has room for: those that it declared and their
@@ -485,7 +493,7 @@ mod tests {
 
     /// Which field a choice is refused for, and that it says what to do.
     fn refused(choice: &Choice, remedy: &str) -> &'static str {
-        let refusal = find(choice).err().expect("it is refused");
+        let refusal = find(choice).expect_err("it is refused");
         assert!(refusal.why.contains(remedy), "{}", refusal.why);
         refusal.field
     }
@@ -761,7 +769,7 @@ mod tests {
                 assert!(told.contains(&("leader_and_pivot", Learner::Together(leader, pivot))), "{told:?}");
                 assert!(!told.iter().any(|(name, _)| *name == "intersection"), "{told:?}");
             }
-            let none = find(&of(&[0], None)).err().expect("it is refused");
+            let none = find(&of(&[0], None)).expect_err("it is refused");
             assert!(none.field == "shared.pivot" && none.why.contains(&format!("a {name} of three")), "{}", none.why);
             assert_eq!(refused(&of(&[2], Some(2)), "does not learn"), "shared.pivot");
             let with = of(&[0], Some(1));

@@ -84,5 +84,5 @@ impl<C: Channel> Channel for Hostile<C> {
         self.inner.recv(limit)
     }
 
-    forward!(inner);
+    vesica_session::forward_channel!(inner);
 }

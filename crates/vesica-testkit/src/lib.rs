@@ -2,31 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-/// What a channel around another leaves as it is.
-macro_rules! forward {
-    ($inner:ident) => {
-        fn line(&self, name: &str) -> vesica_session::Result<Box<dyn vesica_session::Channel>> {
-            self.$inner.line(name)
-        }
-
-        fn window(&self) -> usize {
-            self.$inner.window()
-        }
-
-        fn step(&mut self, name: &'static str) {
-            self.$inner.step(name);
-        }
-
-        fn meter(&self) -> vesica_session::Meter {
-            self.$inner.meter()
-        }
-
-        fn peer(&self) -> &vesica_types::Party {
-            self.$inner.peer()
-        }
-    };
-}
-
 mod data;
 mod hostile;
 mod port;

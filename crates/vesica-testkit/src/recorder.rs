@@ -63,5 +63,5 @@ impl<C: Channel> Channel for Recorder<C> {
         Ok(msg)
     }
 
-    forward!(inner);
+    vesica_session::forward_channel!(inner);
 }

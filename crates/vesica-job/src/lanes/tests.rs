@@ -325,8 +325,7 @@ impl Bob {
             let mut rng = SessionRng::from_os().unwrap();
             let mut base = link.line("base")?;
             let terms = super::terms(&self.agreed.terms(), lane);
-            let Opened::Units(protocol) = self.plan.suite().open(&self.plan.seat(), &terms, &mut base, &mut rng)?
-            else {
+            let Opened::Units(protocol) = self.plan.suite.open(&self.plan.seat(), &terms, &mut base, &mut rng)? else {
                 panic!("it works by units");
             };
             let share = super::share(lane, 2, self.agreed.sizes.units).collect();

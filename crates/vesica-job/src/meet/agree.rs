@@ -294,7 +294,7 @@ pub fn meet(
             settled(plan, peers.chain([(&plan.me, has(&mine))]))
         };
         let mut done: Vec<bool> = (0..mine.done.len()).map(done).collect();
-        if plan.suite().cut().begins_anew() {
+        if plan.suite.cut().begins_anew() {
             // What takes all keys at once, or opens all at once, is finished as a whole or not at all.
             let whole = done.iter().all(|done| *done);
             done.fill(whole);
@@ -544,7 +544,7 @@ fn examine(plan: &Plan, mine: &Hello, peer: &Party, theirs: &Hello, ch: &mut dyn
     }
     // A sum is of the values of one party, and shares of those of one or of nobody.
     let (sum, both) = (plan.shared.result == ResultKind::Sum, theirs.values && mine.values);
-    if let Some(owner) = plan.suite().values() {
+    if let Some(owner) = plan.suite.values() {
         // Its program refuses a job that says something else.
         if theirs.values != (peer.place() == owner) {
             let fault = "it says that it has values, or none, where all know whose values are added up";
@@ -628,7 +628,7 @@ pub(crate) fn hello(plan: &Plan, purpose: Purpose, counted: Counted<'_>, ledger:
         key_columns: if plan.lists.is_empty() { plan.keys.len() } else { 0 },
         kinds: plan.kinds(),
         lists: if plan.tells_lists(&plan.me) { plan.lists.len() as u32 } else { 0 },
-        parameters: plan.suite().sets().into_iter().map(str::to_owned).collect(),
+        parameters: plan.suite.sets().into_iter().map(str::to_owned).collect(),
         workers: plan.workers,
         memory: plan.memory,
         values: plan.value.is_some(),
@@ -647,7 +647,7 @@ const SALTS: u64 = 64;
 /// Begins an attempt at `missing` units of which `at_once` are under way at once, if the peers may still be answered for all
 /// of them.
 pub(crate) fn begin(plan: &Plan, units: u32, missing: u64, at_once: u64, ledger: &mut Ledger) -> Result<(), JobError> {
-    let at_once = if plan.suite().cut().begins_anew() { missing } else { at_once };
+    let at_once = if plan.suite.cut().begins_anew() { missing } else { at_once };
     may_answer(plan, units, missing, ledger)?;
     ledger.attempt(Attempt { of: units, missing, at_once })
 }

@@ -57,7 +57,7 @@ impl Game {
     fn says(&mut self, workers: u32, units: u32) {
         let keys = KEYS.div_ceil(units.into());
         self.bob.workers = workers;
-        self.bob.memory = u64::from(workers) * 2 * self.bob.suite().memory() * keys * 4 + 16;
+        self.bob.memory = u64::from(workers) * 2 * self.bob.suite.memory() * keys * 4 + 16;
     }
 
     /// They meet: none if Alice answers nothing more. Bob remembers what is in `theirs`. Alice is a cluster if she counts `later`.

@@ -174,7 +174,7 @@ impl Peers {
     /// # Errors
     /// Those of [`Endpoint::carry`].
     pub fn carry(endpoint: Endpoint, connections: Vec<Connection>, ctl: &Control) -> Result<Self, JobError> {
-        Ok(Self::of(endpoint.carry_links(connections, Arc::new(Listening(ctl.clone())))?))
+        Ok(Self::of(endpoint.carry(connections, Arc::new(Listening(ctl.clone())))?))
     }
 
     /// These connections.

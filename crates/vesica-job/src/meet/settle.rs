@@ -12,7 +12,7 @@ use vesica_suite::Cut;
 /// that match too: 334 people with three identifiers each are not 1000. Rows of a party that does not learn are counted by nobody, but
 /// so many common keys are rows of its too, by as many as one of them may have: `lists`, by place.
 pub fn too_small(plan: &Plan, common: Common, lists: &[u32]) -> Option<u64> {
-    let known = plan.i_learn() && plan.suite().cut() != Cut::Shares;
+    let known = plan.i_learn() && plan.suite.cut() != Cut::Shares;
     let mut there_are = common.keys;
     if !plan.lists.is_empty() {
         let unheard = plan.parties.iter().zip(lists).filter(|(party, _)| !plan.learns(party));

@@ -455,7 +455,7 @@ impl Chosen {
         let answers = ledger.answers();
         for (peer, of) in self.peers.iter_mut().zip(&plan.peers) {
             peer.attempts = answers.attempts;
-            peer.answered = match plan.suite().cut() {
+            peer.answered = match plan.suite.cut() {
                 Cut::Units | Cut::Shares => ledger.answered(of.party.place()),
                 Cut::Whole => answers.units().div_ceil(self.units.max(1).into()).saturating_mul(peer.keys),
             };

@@ -40,7 +40,7 @@ pub fn open_and_run(plan: &Plan, terms: &Terms, work: Work<'_>, rng: &mut Sessio
 pub fn open(plan: &Plan, terms: &Terms, peers: &Peers, rng: &mut SessionRng) -> Result<(Opened, Meter), JobError> {
     let mut lines = peers.line("base")?;
     lines.all().for_each(|ch| ch.step("base"));
-    let opened = plan.suite().open(&plan.seat(), terms, &mut lines, rng)?;
+    let opened = plan.suite.open(&plan.seat(), terms, &mut lines, rng)?;
     let mut meter = Meter::default();
     lines.all().for_each(|ch| meter.merge(&ch.meter()));
     Ok((opened, meter))

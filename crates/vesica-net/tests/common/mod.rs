@@ -14,9 +14,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vesica_net::{
-    Control, Endpoint, Error, Event, Fingerprint, Identity, Link, PeerSpec, Security, Trust, WIRE_VERSION,
+    Control, Endpoint, Error, Event, Fingerprint, Identity, PeerLink, PeerSpec, Security, Trust, WIRE_VERSION,
 };
 use vesica_types::Party;
+
+/// A connection to one peer.
+pub type Link = Box<dyn PeerLink>;
 
 pub const JOB: [u8; 32] = [7; 32];
 

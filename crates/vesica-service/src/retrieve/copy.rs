@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::messages::{Counter, MOST_KEYS};
 use crate::offer::{Offer, hex};
 use crate::output::{Hit, Lost, Texts, Value};
-use crate::suite::{Asked, Copied};
+use crate::suite::{Asked, Copied, Fetched};
 use crate::values;
 use crate::wants::Wants;
 use std::fs::File;
@@ -27,8 +27,6 @@ struct Cache {
     scheme: Box<dyn Retrieval>,
     client: Box<dyn Client>,
     places: Places,
-    /// What was copied now, in words; none if nothing is new.
-    new: Option<String>,
     /// Held as long as this process uses the cache.
     _lock: File,
 }
@@ -45,7 +43,7 @@ pub fn copy(
     counter: &mut Counter<'_>,
     world: &World,
     ctl: &Control,
-) -> Result<Box<dyn Copied>, Error> {
+) -> Result<Fetched, Error> {
     let epoch = Epoch::decode(offer, described).map_err(Error::Sent)?;
     let retrieval = scheme.retrieval(offer.by(), &epoch)?;
     std::fs::create_dir_all(&plan.cache).map_err(Error::file("cannot make the folder", &plan.cache))?;
@@ -119,23 +117,13 @@ pub fn copy(
         vesica_job::rooms::replace(&plan.cache.join(epoch::NAME), &epoch.encode())?;
     }
     let places = Places::new(offer, &epoch, scheme, copied.filter)?;
-    let (offer, scheme, client, new) = (offer.clone(), retrieval, copied.client, copied.news);
-    Ok(Box::new(Cache { offer, epoch, scheme, client, places, new, _lock: lock }))
+    let news = copied.news.map(|what| format!("fetched {}: {what}", epoch.spelled()));
+    let (rows, is_silent) = (epoch.rows, retrieval.sizes().query == 0 && !offer.has_function());
+    let (offer, scheme, client) = (offer.clone(), retrieval, copied.client);
+    Ok(Fetched { rows, news, is_silent, copied: Box::new(Cache { offer, epoch, scheme, client, places, _lock: lock }) })
 }
 
 impl Copied for Cache {
-    fn rows(&self) -> u64 {
-        self.epoch.rows
-    }
-
-    fn news(&self) -> Option<String> {
-        self.new.as_ref().map(|what| format!("fetched {}: {what}", self.epoch.spelled()))
-    }
-
-    fn is_silent(&self) -> bool {
-        self.scheme.sizes().query == 0 && !self.offer.has_function()
-    }
-
     fn public(&self) -> Result<Vec<u8>, String> {
         self.epoch.public()
     }

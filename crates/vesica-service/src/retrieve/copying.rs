@@ -3,7 +3,6 @@
 use super::Client;
 use super::epoch::{self, CHUNK, Epoch};
 use crate::error::Error;
-use crate::fetch::room_for;
 use crate::messages::Counter;
 use crate::offer::{Offer, hex};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -52,7 +51,7 @@ impl Copying<'_, '_> {
     /// # Errors
     /// Those of the cache and the connection; a server that sends something else than its epoch says.
     pub fn copy(&mut self) -> Result<(Vec<u8>, Option<u64>), Error> {
-        part(self.plan, self.counter, &Part::copy(self.epoch), self.ctl)
+        self.part(&Part::copy(self.epoch))
     }
 
     /// The same of the log of changes since the base.
@@ -60,15 +59,70 @@ impl Copying<'_, '_> {
     /// # Errors
     /// As [`Copying::copy`].
     pub fn log(&mut self) -> Result<(Vec<u8>, Option<u64>), Error> {
-        part(self.plan, self.counter, &Part::log(self.epoch), self.ctl)
+        self.part(&Part::log(self.epoch))
     }
 
-    /// Fails if so many bytes find no room in the cache.
-    ///
-    /// # Errors
-    /// That.
-    pub fn room(&self, need: u64) -> Result<(), Error> {
-        room_for(self.plan, need)
+    /// A part of an epoch, and how many bytes of it were copied from the server; none if the cache had it. A copy that was cut, and a log that has
+    /// grown, go on behind the last whole chunk that is right.
+    fn part(&mut self, wanted: &Part<'_>) -> Result<(Vec<u8>, Option<u64>), Error> {
+        let Self { plan, counter, ctl, .. } = self;
+        let path = plan.cache.join(&wanted.name);
+        if let Ok(bytes) = std::fs::read(&path)
+            && hex(blake3::hash(&epoch::sums(&bytes)).as_bytes()) == wanted.sums
+        {
+            return Ok((bytes, None));
+        }
+        let sums = sums(counter, wanted)?;
+        let part = path.with_extension("part");
+        // A log that was whole is the beginning of the one that is wanted.
+        if !part.exists() && path.exists() {
+            std::fs::rename(&path, &part).map_err(Error::file("cannot write", &part))?;
+        }
+        let failed = |what: &'static str| Error::file(what, &part);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&part)
+            .map_err(failed("cannot write"))?;
+        let (mut bytes, mut chunk) = (Vec::new(), vec![0; CHUNK]);
+        let mut from = 0;
+        for sum in sums.chunks_exact(32) {
+            let length = (wanted.bytes - bytes.len() as u64).min(CHUNK as u64) as usize;
+            let whole = file.read_exact_at(&mut chunk[..length], bytes.len() as u64);
+            if whole.is_err() || check(&chunk[..length], sum).is_err() {
+                break;
+            }
+            bytes.extend_from_slice(&chunk[..length]);
+            from += 1;
+        }
+        let before = bytes.len() as u64;
+        room_for(plan, wanted.bytes - before)?;
+        ctl.event(Event::Phase { name: "fetch", of: "bytes", total: Some(wanted.bytes) });
+        let start = SystemClock.now();
+        file.set_len(before).map_err(failed("cannot write"))?;
+        std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(failed("cannot write"))?;
+        let mut next = from as usize;
+        counter.chunks(wanted.number, from, sums.len() as u64 / 32, |chunk| {
+            ctl.check()?;
+            check(chunk, &sums[32 * next..][..32])?;
+            next += 1;
+            file.write_all(chunk).map_err(failed("cannot write"))?;
+            bytes.extend_from_slice(chunk);
+            ctl.event(Event::Done(bytes.len() as u64));
+            Ok(())
+        })?;
+        file.sync_all().map_err(failed("cannot write"))?;
+        std::fs::rename(&part, &path).map_err(Error::file("cannot write", &path))?;
+        ctl.event(Event::PhaseEnd {
+            name: "fetch",
+            of: "bytes",
+            wall: SystemClock.since(start),
+            bytes: (0, wanted.bytes - before),
+        });
+        let copied = bytes.len() as u64 - before;
+        Ok((bytes, Some(copied)))
     }
 
     /// The table in pieces as it streams by, which begins anew if it is cut.
@@ -99,7 +153,16 @@ impl Copying<'_, '_> {
     /// # Errors
     /// Those of removing.
     pub fn remove_others(&self) -> Result<(), Error> {
-        remove_others(&self.plan.cache, self.epoch)
+        let cache = &self.plan.cache;
+        let kept: [PathBuf; 2] = [Part::copy(self.epoch), Part::log(self.epoch)].map(|part| cache.join(part.name));
+        for entry in std::fs::read_dir(cache).map_err(Error::file("cannot read", cache))? {
+            let other = entry.map_err(Error::file("cannot read", cache))?.path();
+            let name = other.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if (name.starts_with("copy-") || name.starts_with("changes-")) && !kept.contains(&other) {
+                std::fs::remove_file(&other).map_err(Error::file("cannot remove", &other))?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -155,82 +218,17 @@ fn check(chunk: &[u8], sum: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// A part of an epoch, and how many bytes of it were copied from the server; none if the cache had it. A copy that was cut, and a log that has
-/// grown, go on behind the last whole chunk that is right.
-fn part(
-    plan: &AskPlan,
-    counter: &mut Counter<'_>,
-    wanted: &Part<'_>,
-    ctl: &Control,
-) -> Result<(Vec<u8>, Option<u64>), Error> {
-    let path = plan.cache.join(&wanted.name);
-    if let Ok(bytes) = std::fs::read(&path)
-        && hex(blake3::hash(&epoch::sums(&bytes)).as_bytes()) == wanted.sums
-    {
-        return Ok((bytes, None));
-    }
-    let sums = sums(counter, wanted)?;
-    let part = path.with_extension("part");
-    // A log that was whole is the beginning of the one that is wanted.
-    if !part.exists() && path.exists() {
-        std::fs::rename(&path, &part).map_err(Error::file("cannot write", &part))?;
-    }
-    let failed = |what: &'static str| Error::file(what, &part);
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&part)
-        .map_err(failed("cannot write"))?;
-    let (mut bytes, mut chunk) = (Vec::new(), vec![0; CHUNK]);
-    let mut from = 0;
-    for sum in sums.chunks_exact(32) {
-        let length = (wanted.bytes - bytes.len() as u64).min(CHUNK as u64) as usize;
-        let whole = file.read_exact_at(&mut chunk[..length], bytes.len() as u64);
-        if whole.is_err() || check(&chunk[..length], sum).is_err() {
-            break;
+/// Fails if so many bytes will not fit on the disk of the cache.
+///
+/// # Errors
+/// If the disk has less room.
+pub fn room_for(plan: &AskPlan, need: u64) -> Result<(), Error> {
+    let folder = plan.cache.ancestors().find(|folder| folder.is_dir());
+    let folder = folder.map_or_else(|| std::path::PathBuf::from("."), ToOwned::to_owned);
+    match vesica_table::free_bytes(&folder) {
+        Ok(free) if free < need => {
+            Err(vesica_job::JobError::Space { folder, what: "what is to be fetched", need, free }.into())
         }
-        bytes.extend_from_slice(&chunk[..length]);
-        from += 1;
+        _ => Ok(()),
     }
-    let before = bytes.len() as u64;
-    room_for(plan, wanted.bytes - before)?;
-    ctl.event(Event::Phase { name: "fetch", of: "bytes", total: Some(wanted.bytes) });
-    let start = SystemClock.now();
-    file.set_len(before).map_err(failed("cannot write"))?;
-    std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(failed("cannot write"))?;
-    let mut next = from as usize;
-    counter.chunks(wanted.number, from, sums.len() as u64 / 32, |chunk| {
-        ctl.check()?;
-        check(chunk, &sums[32 * next..][..32])?;
-        next += 1;
-        file.write_all(chunk).map_err(failed("cannot write"))?;
-        bytes.extend_from_slice(chunk);
-        ctl.event(Event::Done(bytes.len() as u64));
-        Ok(())
-    })?;
-    file.sync_all().map_err(failed("cannot write"))?;
-    std::fs::rename(&part, &path).map_err(Error::file("cannot write", &path))?;
-    ctl.event(Event::PhaseEnd {
-        name: "fetch",
-        of: "bytes",
-        wall: SystemClock.since(start),
-        bytes: (0, wanted.bytes - before),
-    });
-    let copied = bytes.len() as u64 - before;
-    Ok((bytes, Some(copied)))
-}
-
-/// Removes the copies of other bases.
-fn remove_others(cache: &Path, epoch: &Epoch) -> Result<(), Error> {
-    let kept: [PathBuf; 2] = [Part::copy(epoch), Part::log(epoch)].map(|part| cache.join(part.name));
-    for entry in std::fs::read_dir(cache).map_err(Error::file("cannot read", cache))? {
-        let other = entry.map_err(Error::file("cannot read", cache))?.path();
-        let name = other.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if (name.starts_with("copy-") || name.starts_with("changes-")) && !kept.contains(&other) {
-            std::fs::remove_file(&other).map_err(Error::file("cannot remove", &other))?;
-        }
-    }
-    Ok(())
 }

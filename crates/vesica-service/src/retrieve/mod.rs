@@ -38,7 +38,7 @@ use crate::output::Lost;
 use crate::prepare::{Change, Prepared};
 use crate::reveals;
 use crate::stock::Stock;
-use crate::suite::{Asking, Copied, Kind, Suite};
+use crate::suite::{Asking, Fetched, Kind, Suite};
 use copying::{Copying, Ready};
 use desk::Files;
 use epoch::Epoch;
@@ -317,7 +317,7 @@ impl Suite for Records {
         counter: &mut Counter<'_>,
         world: &World,
         ctl: &Control,
-    ) -> Result<Box<dyn Copied>, Error> {
+    ) -> Result<Fetched, Error> {
         copy::copy(self.0, plan, offer, described, counter, world, ctl)
     }
 

@@ -1,6 +1,6 @@
 //! "piano": the table streams by once, and leaves a window at the client, which is used up query by query.
 
-use super::super::copying::{Copying, Ready};
+use super::super::copying::{Copying, Ready, room_for};
 use super::super::epoch::Epoch;
 use super::super::places::Place;
 use super::super::window::Kept;
@@ -87,7 +87,7 @@ impl Retrieval for Piano {
 fn window(scheme: Piano, copying: &mut Copying<'_, '_>) -> Result<Kept, Error> {
     let mut rng = copying.world.rng()?;
     // The server chose how large a window is. Whether the disk has room for it is asked before it takes memory.
-    copying.room(scheme.window_bytes())?;
+    room_for(copying.plan, scheme.window_bytes())?;
     let mut builder = Builder::new(scheme, &mut rng);
     copying.stream(|chunk| Ok(builder.push(chunk)?))?;
     Kept::create(&copying.world.disk, &copying.plan.cache, copying.epoch.name(), builder.finish()?, &mut rng)

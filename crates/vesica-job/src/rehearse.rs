@@ -9,7 +9,7 @@ use crate::seal::record::Start;
 use crate::tell::control::Control;
 use crate::threads::cores;
 use crate::units::cut::Units;
-use crate::units::each::{Ended, rows_of};
+use crate::units::each::Ended;
 use crate::units::found::{Match, matches};
 use nix::time::{ClockId, clock_gettime};
 use std::path::Path;
@@ -70,8 +70,8 @@ pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobEr
         let ctl = Control::new(());
         let keys = Keys::count(&beginning, plan, &scratch, &ctl)?;
         let sizes = plan.sizes(&vec![keys.distinct; plan.parties.len()], plan.workers, plan.memory);
-        let units = Units::cut(&beginning, plan, &keys, None, &[0; 32], sizes, plan.me.place(), &scratch, &ctl)?;
-        units.mark_rows(plan, keys.rows, &scratch)?;
+        let mut units = Units::cut(&beginning, plan, &keys, None, &[0; 32], sizes, plan.me.place(), &scratch, &ctl)?;
+        units.mark_rows(plan, &keys, &scratch)?;
         // Units are read and sorted by the threads that match them.
         let ids = Mutex::new((0..units.sizes.units).map(UnitId));
         let matched = Mutex::new(Vec::new());
@@ -82,8 +82,8 @@ pub fn tables(plan: &Plan, table: &dyn Table, rows: u64) -> Result<Tables, JobEr
                 let (unit, counts, firsts) = units.unit_to_mark(id)?;
                 let places: Vec<u32> = (0..unit.keys.len() as u32).step_by(every).collect();
                 let common: Vec<Match> = matches(&counts, &places).collect();
-                let rows = rows_of(&common, &firsts);
-                matched.lock().expect("no worker panics").push((id, Ended { matches: common, digest: [0; 32], rows }));
+                let ended = Ended { matches: common, digest: [0; 32], firsts };
+                matched.lock().expect("no worker panics").push((id, ended));
             }
         })?;
         Ok((keys, units, matched.into_inner().expect("no worker panics")))

@@ -218,8 +218,8 @@ impl<'a> Side<'a> {
             };
             let (loaded, input) = clock.phase("resume", "", None, load)?;
             ledger.identify(&input)?;
-            if let Some((keys, units)) = loaded {
-                units.mark_rows(plan, keys.rows, &local.scratch)?;
+            if let Some((keys, mut units)) = loaded {
+                units.mark_rows(plan, &keys, &local.scratch)?;
                 let values = values(plan, &local, &keys, |each| units.all(ctl, each), clock, ctl)?;
                 let stage = Stage::Cut(Cutting { units, salt: kept.salt() });
                 return Ok(Self { plan, local, keys, repeats: None, values, left: None, identified: None, stage });
@@ -568,8 +568,9 @@ impl<'a> Side<'a> {
     /// Cuts the keys into units by this salt.
     fn cutting(&mut self, salt: [u8; 32], sizes: Sizes, ctl: &Control) -> Result<Cutting, JobError> {
         let Self { plan, local: Local { io, scratch, .. }, keys, repeats, .. } = self;
-        let units = Units::cut(&*io.table, *plan, keys, repeats.as_ref(), &salt, sizes, plan.me.place(), scratch, ctl)?;
-        units.mark_rows(plan, keys.rows, scratch)?;
+        let mut units =
+            Units::cut(&*io.table, *plan, keys, repeats.as_ref(), &salt, sizes, plan.me.place(), scratch, ctl)?;
+        units.mark_rows(plan, keys, scratch)?;
         Ok(Cutting { units, salt })
     }
 }

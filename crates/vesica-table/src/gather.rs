@@ -85,11 +85,10 @@ impl Picks {
     /// [`Error::DiskFull`].
     #[inline]
     pub fn push_turn(&mut self, row: RowId, times: u64) -> Result<(), Error> {
-        self.n += times;
+        // A peer may have said how many, and nobody has looked yet how many that makes.
+        self.n = self.n.saturating_add(times);
         if times == 1 && row.0 < self.room {
-            if self.once.is_empty() {
-                self.once = vec![0; (self.room / 64) as usize];
-            }
+            self.have_bits();
             let (word, bit) = (&mut self.once[(row.0 / 64) as usize], 1 << (row.0 % 64));
             if *word & bit == 0 {
                 *word |= bit;
@@ -98,6 +97,39 @@ impl Picks {
         }
         self.others += 1;
         self.rows.push(row.0, TURN | times)
+    }
+
+    /// Takes once in their turn those of `rows` that are `taken`: row i if bit i % 64 of word i / 64 is set. A row that has room for a bit
+    /// costs the same time, whether it is taken or not.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]; [`Error::Bug`] if one of them is taken already.
+    pub fn push_turns(&mut self, rows: &[u64], taken: &[u64]) -> Result<(), Error> {
+        self.have_bits();
+        let mut twice = 0;
+        for (rows, taken) in rows.chunks(64).zip(taken) {
+            for (i, &row) in rows.iter().enumerate() {
+                let taken = taken >> i & 1;
+                if row >= self.room {
+                    if taken == 1 {
+                        self.push_turn(RowId(row), 1)?;
+                    }
+                    continue;
+                }
+                let (word, bit) = (&mut self.once[(row / 64) as usize], taken << (row % 64));
+                twice |= *word & bit;
+                *word |= bit;
+                self.n += taken;
+            }
+        }
+        if twice == 0 { Ok(()) } else { Err(Error::Bug("a row is taken twice".into())) }
+    }
+
+    /// From now on there are bits, if they have room.
+    fn have_bits(&mut self) {
+        if self.once.is_empty() {
+            self.once = vec![0; (self.room / 64) as usize];
+        }
     }
 
     /// Puts an absent row at `position`.

@@ -125,6 +125,35 @@ fn rows_in_turn_may_come_again_and_be_more_than_were_said() {
     }
 }
 
+/// Of many rows some are taken, as if each of these had come by itself.
+#[test]
+fn rows_that_are_taken_of_many_stand_in_their_turn_and_not_twice() {
+    let dir = dir();
+    let rows = rows(3000);
+    let table = table(&file(&dir, "in.csv", text(&rows)));
+    let given: Vec<u64> = (0..3000).map(|i| i * 1001 % 3000).collect();
+    let is_taken = |row: u64| !row.is_multiple_of(3);
+    for guess in [0, 64, 1000, 3000, 1 << 40] {
+        let mut picks = Picks::new(guess, 1 << 14, dir.path()).unwrap();
+        for given in given.chunks(700) {
+            let word = |rows: &[u64]| (0..).zip(rows).fold(0, |word, (i, row)| word | u64::from(is_taken(*row)) << i);
+            picks.push_turns(given, &given.chunks(64).map(word).collect::<Vec<_>>()).unwrap();
+        }
+        let expected: Vec<String> =
+            (0..3000).filter(|row| is_taken(*row)).map(|row| rows[row as usize].clone()).collect();
+        assert_eq!(picks.len(), expected.len() as u64);
+        let mut sink = create(&Output::new(dir.path().join("out.csv")), &table.facts()).unwrap();
+        gather(&*table, picks, 1 << 14, 2, dir.path(), &mut *sink).unwrap();
+        let path = sink.finish().unwrap().commit().unwrap().path;
+        assert!(std::fs::read(path).unwrap() == text(&expected).as_bytes(), "{guess}");
+    }
+    let mut picks = Picks::new(10, 1 << 14, dir.path()).unwrap();
+    picks.push_turns(&[3, 4], &[0b01]).unwrap();
+    picks.push_turns(&[3, 4], &[0b10]).unwrap();
+    assert_eq!(picks.len(), 2);
+    assert_eq!(picks.push_turns(&[5, 4], &[0b10]).unwrap_err().fault(), Fault::Bug);
+}
+
 #[test]
 fn positions_that_are_no_permutation_are_a_bug_and_no_output() {
     let dir = dir();

@@ -291,7 +291,7 @@ impl<'a> Lanes<'a> {
         let has = |id| self.state().ledger.has(id);
         let (todo, mut meter) = hello::first_words(plan, (lane, agreed.lanes), agreed.sizes.units, has, peers)?;
         // A learner has these units; this side has nothing to keep of them.
-        let nothing = Ended { matches: Vec::new(), digest: NOTHING, rows: Vec::new() };
+        let nothing = Ended { matches: Vec::new(), digest: NOTHING, firsts: Vec::new() };
         todo.settled.into_iter().try_for_each(|id| self.state().commit(id, self.units, &nothing))?;
         if todo.missing.is_empty() {
             return Ok(meter);

@@ -8,6 +8,7 @@ use crate::units::found::{Found, OfUnit};
 use crate::units::marks::Marks;
 use std::path::Path;
 use std::sync::Mutex;
+use vesica_session::Error;
 use vesica_spec::{Order, Plan, Share};
 use vesica_table::{Picks, on_threads};
 use vesica_types::RowId;
@@ -108,6 +109,10 @@ pub fn rows(
     for place in theirs..theirs + absent {
         picks.push_absent(place)?;
     }
+    let due = pairs + alone + absent;
+    if picks.len() != due {
+        return Err(Error::Bug(format!("{} rows are placed where {due} were due", picks.len())).into());
+    }
     Ok(picks)
 }
 
@@ -165,7 +170,6 @@ mod tests {
     use crate::seal::record::Start;
     use crate::tell::control::Control;
     use crate::units::cut::Records;
-    use crate::units::each::rows_of;
     use crate::units::found::{Match, matches};
     use proptest::prelude::*;
     use std::collections::HashSet;
@@ -175,7 +179,6 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
-    use vesica_session::Error;
     use vesica_spec::{Duplicates, Join};
     use vesica_suite::Sizes;
     use vesica_table::{Spill, Spilled, Table};
@@ -267,19 +270,19 @@ mod tests {
         let keys = Keys::count(table, &plan, dir_of, &ctl).unwrap();
         assert_eq!((keys.rows, keys.distinct), (rows, rows));
         let sizes = plan.sizes(&[rows, rows], 2, MEMORY);
-        let units = Units::cut(table, &plan, &keys, None, &[1; 32], sizes.clone(), 0, dir_of, &ctl).unwrap();
+        let mut units = Units::cut(table, &plan, &keys, None, &[1; 32], sizes.clone(), 0, dir_of, &ctl).unwrap();
         let mut ledger = Ledger::new(plan.memory, &local.scratch);
         ledger
             .start(Start { salt: [1; 32], coins: Coins::new([0; 32]), sizes: sizes.clone(), lists: vec![0; 2] })
             .unwrap();
         // Every other unit ends in this process, and the others did before.
-        units.mark_rows(&plan, keys.rows, &local.scratch).unwrap();
+        units.mark_rows(&plan, &keys, &local.scratch).unwrap();
         for id in (0..sizes.units).map(UnitId) {
             let (unit, counts, firsts) = units.unit_to_mark(id).unwrap();
             let found: Vec<Match> = matches(&counts, &(0..unit.keys.len() as u32).collect::<Vec<_>>()).collect();
             ledger.commit(id, &[0; 32], &found).unwrap();
             if id.0.is_multiple_of(2) {
-                units.mark(id, &found, &rows_of(&found, &firsts)).unwrap();
+                units.mark(id, &found, &firsts).unwrap();
             }
         }
         let found = ledger.found().unwrap();
@@ -427,7 +430,7 @@ mod tests {
             let mut local = local::open(&plan, crate::io::Io::files(&plan).unwrap(), &crate::Control::new(())).unwrap();
             let (keys, units) = cut(&*local.io.table, &plan);
             let empties: Vec<u64> = (0..).zip(&table).filter(|(_, key)| key.is_none()).map(|(row, _)| row).collect();
-            let units = if resumed { turned(&units, &plan, dir.path()) } else { units };
+            let mut units = if resumed { turned(&units, &plan, dir.path()) } else { units };
             let groups = groups(&units);
             let times = |peer: u64| if plan.multiplies() { peer } else { 1 };
             let common = peers.iter().map(|&peer| (peer > 0).then(|| times(peer)));
@@ -441,11 +444,11 @@ mod tests {
             let mut ledger = ledger(&matches, &units.sizes, memory, dir.path());
             // Some units ended in this process, and some before.
             if let Some(ended) = marked {
-                units.mark_rows(&plan, keys.rows, dir.path()).unwrap();
+                units.mark_rows(&plan, &keys, dir.path()).unwrap();
                 for id in (0..units.sizes.units).filter(|id| ended >> id & 1 == 1).map(UnitId) {
                     let of_unit: Vec<Match> = matches.iter().filter(|m| m.key.unit() == id).copied().collect();
                     let (_, _, firsts) = units.unit_to_mark(id).unwrap();
-                    units.mark(id, &of_unit, &rows_of(&of_unit, &firsts)).unwrap();
+                    units.mark(id, &of_unit, &firsts).unwrap();
                 }
             }
             let found = ledger.found().unwrap();
@@ -459,6 +462,49 @@ mod tests {
             let row = |line: &str| line.split_once(',').unwrap().1.parse().ok();
             let written: Vec<Option<u64>> = written.lines().skip(1).map(row).collect();
             prop_assert_eq!(written, defined);
+        }
+    }
+
+    #[test]
+    fn marks_that_are_not_what_the_ledger_has_are_no_output() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.csv"), "id\nx\ny\nz\n").unwrap();
+        let plan = Plan { order: Order::Input, ..job(dir.path(), "") };
+        let (keys, mut units) = cut(&*vesica_table::open(&plan.input).unwrap(), &plan);
+        let matches: Vec<Match> = groups(&units).into_iter().map(|(key, _)| Match { key, rows: 1, times: 1 }).collect();
+        let mut rows = |lost: usize| {
+            units.mark_rows(&plan, &keys, dir.path()).unwrap();
+            for id in (0..units.sizes.units).map(UnitId) {
+                let (_, _, firsts) = units.unit_to_mark(id).unwrap();
+                let of_unit: Vec<Match> = matches[lost..].iter().filter(|m| m.key.unit() == id).copied().collect();
+                units.mark(id, &of_unit, &firsts).unwrap();
+            }
+            let mut ledger = ledger(&matches, &units.sizes, plan.memory, dir.path());
+            super::rows(&plan, &keys, &units, &ledger.found().unwrap(), 0, dir.path()).map(|picks| picks.len())
+        };
+        assert_eq!(rows(0).unwrap(), 3);
+        assert!(matches!(rows(1), Err(JobError::Session(Error::Bug(_)))));
+        // A match that is none of the unit's keys.
+        units.mark_rows(&plan, &keys, dir.path()).unwrap();
+        let id = matches[0].key.unit();
+        let beyond = Match { key: KeyId::new(id, 3), ..matches[0] };
+        let (_, _, firsts) = units.unit_to_mark(id).unwrap();
+        assert!(units.mark(id, &[beyond], &firsts).is_err());
+    }
+
+    /// Which rows repeat a key is kept in the memory that marks would have.
+    #[test]
+    fn rows_of_a_table_whose_keys_repeat_are_not_marked() {
+        let dir = tempfile::tempdir().unwrap();
+        for (text, marked) in [("id\nx\ny\n", true), ("id\nx\ny\nx\n", false)] {
+            std::fs::write(dir.path().join("a.csv"), text).unwrap();
+            for duplicates in [Duplicates::Join, Duplicates::First] {
+                let mut plan = Plan { order: Order::Input, ..job(dir.path(), "") };
+                plan.shared.duplicates = duplicates;
+                let (keys, mut units) = cut(&*vesica_table::open(&plan.input).unwrap(), &plan);
+                units.mark_rows(&plan, &keys, dir.path()).unwrap();
+                assert_eq!(units.take_marks().is_some(), marked, "{duplicates:?}");
+            }
         }
     }
 

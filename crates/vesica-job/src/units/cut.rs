@@ -50,6 +50,8 @@ pub struct Units {
     path: PathBuf,
     /// The rows that are marked as units end, if any are.
     marks: Mutex<Option<Marks>>,
+    /// Whether some are to be. A unit that is read asks this, and does not wait for marks of another one.
+    to_mark: bool,
 }
 
 /// The first rows of keys, a bucket a unit: a record for each key.
@@ -82,7 +84,7 @@ impl Units {
             _ => Firsts::Alone(Ordered::new(firsts, most, dir)),
         };
         let others = others.map(|others| Ordered::new(others, most, dir));
-        Self { sizes, place, firsts, others, empties, path: path.to_owned(), marks: Mutex::default() }
+        Self { sizes, place, firsts, others, empties, path: path.to_owned(), marks: Mutex::default(), to_mark: false }
     }
 
     /// Cuts the keys of `table`, of which `keys` is known, into units by the run's salt. Where keys repeat, `repeats` says which rows
@@ -206,12 +208,14 @@ impl Units {
     }
 
     /// From now on the rows of common keys are marked, if that is of use for the output of `plan`'s party: what does not fit in memory
-    /// goes to `dir`. `rows` are all of the table.
+    /// goes to `dir`. Of the table `keys` is known.
     ///
     /// # Errors
     /// Those of opening a spill; none is known.
-    pub fn mark_rows(&self, plan: &Plan, rows: u64, dir: &Path) -> Result<(), JobError> {
-        *self.marks() = if self.have_others() { None } else { Marks::of(plan, rows, self.sizes.units, dir)? };
+    pub fn mark_rows(&mut self, plan: &Plan, keys: &Keys, dir: &Path) -> Result<(), JobError> {
+        let marks = Marks::of(plan, keys, self.sizes.units, dir)?;
+        self.to_mark = marks.is_some();
+        self.marks = Mutex::new(marks);
         Ok(())
     }
 
@@ -224,15 +228,16 @@ impl Units {
         self.marks.lock().expect("no worker panics")
     }
 
-    /// A unit has ended for the first time in its run: it has these matches, whose keys have these rows, if rows are marked.
+    /// A unit has ended for the first time in its run: it has these matches, and `firsts` are the first rows of all its keys, if rows are
+    /// marked.
     ///
     /// # Errors
     /// Those of spilling.
-    pub fn mark(&self, id: UnitId, matches: &[Match], rows: &[u64]) -> Result<(), JobError> {
+    pub fn mark(&self, id: UnitId, matches: &[Match], firsts: &[u64]) -> Result<(), JobError> {
         let mut marks = self.marks();
-        let Some(of_all) = marks.as_mut().filter(|_| matches.len() == rows.len()) else { return Ok(()) };
+        let Some(of_all) = marks.as_mut() else { return Ok(()) };
         // What is marked in part is of no use: units are read then.
-        of_all.mark(id, matches, rows).inspect_err(|_| *marks = None)?;
+        of_all.mark(id, matches, firsts).inspect_err(|_| *marks = None)?;
         Ok(())
     }
 
@@ -250,8 +255,8 @@ impl Units {
     /// # Errors
     /// As [`Units::unit`].
     pub fn unit_to_mark(&self, id: UnitId) -> Result<(Unit, Counts, Vec<u64>), JobError> {
-        let (mut rows, marked) = (Vec::new(), self.marks().is_some());
-        let (unit, counts) = self.keys(id, Some(&mut rows).filter(|_| marked))?;
+        let mut rows = Vec::new();
+        let (unit, counts) = self.keys(id, Some(&mut rows).filter(|_| self.to_mark))?;
         Ok((unit, counts, rows))
     }
 
@@ -439,6 +444,23 @@ mod tests {
             let others = self.others.as_ref().map_or(0, |others| others.taken.load(Ordering::Relaxed));
             [firsts.load(Ordering::Relaxed), others]
         }
+    }
+
+    /// How long that takes would say how many of its keys are common.
+    #[test]
+    fn a_unit_that_is_read_does_not_wait_for_the_marks_of_another() {
+        let rows: Vec<String> = (0..KEYS).map(|key| format!("key {key}")).collect();
+        let (keys, how) = counted(&rows, Duplicates::Join);
+        let mut units = cut(&rows, &keys, None, how).unwrap();
+        units.to_mark = true;
+        let (sender, read) = std::sync::mpsc::channel();
+        let read = std::thread::scope(|scope| {
+            let _marking = units.marks();
+            scope.spawn(|| sender.send(units.unit_to_mark(UnitId(0)).unwrap()));
+            read.recv_timeout(std::time::Duration::from_secs(60))
+        });
+        let (unit, _, firsts) = read.expect("it is read while another one is marked");
+        assert_eq!(unit.keys.len(), firsts.len());
     }
 
     /// Who knows the salt would learn over some runs which key is in the slow unit each time.

@@ -42,8 +42,8 @@ pub struct Ended {
     pub matches: Vec<Match>,
     /// A digest of them.
     pub digest: [u8; 32],
-    /// The first row of each of them, if rows are marked; else none.
-    pub rows: Vec<u64>,
+    /// The first row of each key of the unit, if rows are marked; else none.
+    pub firsts: Vec<u64>,
 }
 
 impl Ended {
@@ -61,7 +61,7 @@ impl Ended {
     ) -> Result<Self, JobError> {
         let (unit, counts, firsts) = units.unit_to_mark(id)?;
         let (matches, digest) = matched(protocol, (unit, &counts), both, lines, rng)?;
-        Ok(Self { rows: rows_of(&matches, &firsts), matches, digest })
+        Ok(Self { matches, digest, firsts })
     }
 
     /// Keeps what was found, for good. Of a unit that is done again the first result stands.
@@ -71,13 +71,8 @@ impl Ended {
     pub fn keep(&self, id: UnitId, units: &Units, ledger: &mut Ledger) -> Result<(), JobError> {
         let again = ledger.has(id);
         ledger.commit(id, &self.digest, &self.matches)?;
-        if again { Ok(()) } else { units.mark(id, &self.matches, &self.rows) }
+        if again { Ok(()) } else { units.mark(id, &self.matches, &self.firsts) }
     }
-}
-
-/// The rows of these keys, of all `firsts` of a unit; none if there are none.
-pub fn rows_of(matches: &[Match], firsts: &[u64]) -> Vec<u64> {
-    matches.iter().filter_map(|m| firsts.get(m.key.place() as usize).copied()).collect()
 }
 
 /// The matches of a unit, given how many rows each of its keys has, and a digest of them.

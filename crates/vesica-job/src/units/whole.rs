@@ -4,7 +4,7 @@ use crate::error::JobError;
 use crate::tell::control::{Control, Event};
 use crate::threads::cores;
 use crate::units::cut::Units;
-use crate::units::each::{Ended, rows_of};
+use crate::units::each::Ended;
 use crate::units::found::{Match, matches};
 use crate::units::work::Work;
 use std::path::{Path, PathBuf};
@@ -63,8 +63,7 @@ pub fn run(
                 let mut hash = blake3::Hasher::new();
                 mine.iter().for_each(|&place| _ = hash.update(&unit.keys[place as usize].0));
                 let matches: Vec<Match> = matches(&counts, &mine).collect();
-                let (digest, rows) = (*hash.finalize().as_bytes(), rows_of(&matches, &firsts));
-                Ended { matches, digest, rows }.keep(id, units, ledger)?;
+                Ended { matches, digest: *hash.finalize().as_bytes(), firsts }.keep(id, units, ledger)?;
                 first = end;
             }
             places.end()?;

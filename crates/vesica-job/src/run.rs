@@ -730,3 +730,5 @@ pub(crate) fn reported(
 
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod spoiled;

@@ -26,6 +26,26 @@ impl Attack {
         Attack::Flip(usize::MAX),
         Attack::Replay,
     ];
+
+    /// What becomes of a message that came after `last`.
+    pub fn spoiled(self, msg: &[u8], last: &[u8]) -> Vec<u8> {
+        let mut msg = msg.to_vec();
+        match self {
+            Attack::Cut => {
+                msg.pop();
+            }
+            Attack::Empty => msg.clear(),
+            Attack::Grow => msg.push(0),
+            Attack::Flip(bit) => {
+                let bits = msg.len() * 8;
+                if bits > 0 {
+                    msg[bit % bits / 8] ^= 1 << (bit % bits % 8);
+                }
+            }
+            Attack::Replay => msg = last.to_vec(),
+        }
+        msg
+    }
 }
 
 /// A channel whose owner is hostile in message number `at` (from 0) and honest in all others.
@@ -42,25 +62,6 @@ impl<C: Channel> Hostile<C> {
     pub fn new(inner: C, attack: Attack, at: usize) -> Self {
         Self { inner, attack, at, sent: 0, last: Vec::new() }
     }
-
-    fn spoil(&self, msg: &[u8]) -> Vec<u8> {
-        let mut msg = msg.to_vec();
-        match self.attack {
-            Attack::Cut => {
-                msg.pop();
-            }
-            Attack::Empty => msg.clear(),
-            Attack::Grow => msg.push(0),
-            Attack::Flip(bit) => {
-                let bits = msg.len() * 8;
-                if bits > 0 {
-                    msg[bit % bits / 8] ^= 1 << (bit % bits % 8);
-                }
-            }
-            Attack::Replay => msg.clone_from(&self.last),
-        }
-        msg
-    }
 }
 
 impl<C: Channel> Channel for Hostile<C> {
@@ -75,7 +76,7 @@ impl<C: Channel> Channel for Hostile<C> {
             self.inner.send(msg)?;
             return self.inner.send(msg);
         }
-        let spoiled = self.spoil(msg);
+        let spoiled = self.attack.spoiled(msg, &self.last);
         self.last = msg.to_vec();
         self.inner.send(&spoiled)
     }

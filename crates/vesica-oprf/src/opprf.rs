@@ -22,7 +22,7 @@
 //! The sender sees d, which a pads. The receiver knows no F_b but its own, unless H_B(y‖j) = H_B(x_b‖j_b): once in |B| for each of S's
 //! three evaluations of a key (`vesica_params::vole_base_bits` of 3·m). So every value in the store but R's own is uniform, and so is the
 //! store: its free slots are random and it has the same number of pairs whatever S holds.
-//! Rounds: VOLE + 1.   Bytes: R to S: VOLE(bins) + |B|·bins; S to R: ⌈l/8⌉·slots(3·m).
+//! Rounds: VOLE + 1.   Bytes: R to S: VOLE(bins) + |B|·bins; S to R: ⌈l/8⌉·slots(3·m), and 8·slots(3·m) for each number.
 //! Differs from the papers: no store of queries, as a bin is a slot (section 1 of RR22's step 1 falls away); one store for the hint.
 
 use crate::vole::{Field, store};

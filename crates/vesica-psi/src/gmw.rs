@@ -743,6 +743,40 @@ mod tests {
         }
     }
 
+    /// A multiplication takes the first pads, and the next one those behind them; columns may be longer than a message.
+    #[test]
+    fn bits_are_multiplied_in_lots_and_pads_are_used_once() {
+        let flags = |first: bool, n: usize| -> Vec<u64> {
+            (0..words(n) as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> u32::from(first)).collect()
+        };
+        let value = |column: usize, j: usize| (j as u64 + 7 * column as u64).wrapping_mul(0xd134_2543_de82_ef95);
+        for (lots, columns) in [([128, 77], 2), ([192, 64], 3), ([LOT + PART + 64, 5], 3)] {
+            let [x, y] = both(0, lots[0] + lots[1], |made, ch| {
+                let numbers = |column, part: Range<usize>, out: &mut [u64]| {
+                    out.iter_mut().zip(part).for_each(|(v, j)| *v = value(column, j));
+                };
+                lots.map(|n| {
+                    let mut shares = vec![vec![0; n]; columns];
+                    let numbers: Option<Numbers<'_>> = if made.first { Some(&numbers) } else { None };
+                    let flags = flags(made.first, n);
+                    made.times(&flags, columns, n, numbers, ch, |column, start, part| {
+                        shares[column][start..][..part.len()].copy_from_slice(part);
+                    })?;
+                    Ok(shares)
+                })
+                .into_iter()
+                .collect::<Result<Vec<_>>>()
+            });
+            for ((n, x), y) in lots.into_iter().zip(&x).zip(&y) {
+                let bits: Vec<u64> = flags(true, n).iter().zip(flags(false, n)).map(|(x, y)| x ^ y).collect();
+                for (column, j) in (0..columns).flat_map(|column| (0..n).map(move |j| (column, j))) {
+                    let want = if bits[j / 64] >> (j % 64) & 1 == 1 { value(column, j) } else { 0 };
+                    assert_eq!(x[column][j].wrapping_add(y[column][j]), want, "{column} {j} of {lots:?}");
+                }
+            }
+        }
+    }
+
     /// With more than two columns, no pad is the key that the others are made from, and no two pads are the same: who has the pads of some
     /// columns has none of another one.
     #[test]

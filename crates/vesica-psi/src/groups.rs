@@ -262,8 +262,11 @@ impl Params {
         let (entries, width, of_other) = (values.entries().len(), values.width(), self.of_other());
         let wrong = match self.groups() {
             Some(groups) if self.puts => entries > 0 && width + of_other != groups.sums as usize,
-            // Each key of S's has numbers, if these are added up.
-            Some(_) => of_other > 0 && (entries != keys || entries > 0 && width != of_other),
+            // Each key of S's has numbers once, if these are added up.
+            Some(_) => {
+                let others = (0..).zip(values.entries()).fold(false, |others, (key, entry)| others | (entry.0 != key));
+                of_other > 0 && (others || entries != keys || entries > 0 && width != of_other)
+            }
             None => false,
         };
         if wrong {

@@ -8,7 +8,7 @@ use vesica_block::Block;
 use vesica_oprf::vole::Field;
 use vesica_psi::circuit::{Groups, Total};
 use vesica_psi::ideal;
-use vesica_session::{Error, Fault, Lines, Result, SessionRng, Shared, Shares, Values};
+use vesica_session::{Error, Fault, Found, Lines, Result, SessionRng, Shared, Shares, Values};
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, recorded, set_pairs, two, two_with};
 use vesica_types::Digest;
 
@@ -94,7 +94,7 @@ fn groups_by_trees_are_told_what_a_plain_grouped_join_gives() {
 fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
     for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
         for (most, of_a_key, sums, of_other, by_trees) in
-            [(6, 6, 3, 2, false), (9, 9, 1, 1, false), (64, 1, 1, 1, true), (130, 3, 5, 3, true), (7, 2, 4, 4, false)]
+            [(6, 6, 3, 2, false), (1, 1, 1, 1, false), (64, 1, 1, 1, true), (130, 3, 5, 3, true), (7, 2, 4, 4, false)]
         {
             let least = 1 + i as u64 % 3;
             let groups = Groups { most, sums, of_other, least, of_a_key, labels: true };
@@ -123,6 +123,62 @@ fn values_of_the_other_party_of_many_bins() {
         let want = grouped(&xs, &ys, groups);
         assert!(want.matches(';').count() > 8);
         assert_eq!(found::<u64>(&xs, &ys, asks(groups, (true, true))), [want.clone(), want]);
+    }
+}
+
+/// A caller that gives S's numbers for other keys than the unit has, or twice for one of them.
+#[test]
+fn numbers_that_are_not_one_for_each_key_of_the_other_party_are_a_bug() {
+    let groups = Groups { most: 3, sums: 1, of_other: 1, least: 1, of_a_key: 3, labels: true };
+    let side = |asks: Asks, entries: &'static [(u32, u32)]| {
+        move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
+            let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
+            let unit = sides::unit(digests(0, 3), (20, 20), lines);
+            let values = match asks.puts {
+                true => sides::values(&unit.keys, asks.total, true),
+                false => Values::new(1, entries.to_vec(), vec![1; entries.len()])?,
+            };
+            side.unit(&unit, &values, lines, rng).map(drop)
+        }
+    };
+    let asks = asks(groups, (true, true));
+    for entries in [&[(0, 0), (1, 0)][..], &[(0, 0), (0, 1), (2, 0)], &[(0, 0), (1, 0), (2, 0), (2, 1)]] {
+        let (_, b) = two(side(asks, &[]), side(asks.other(), entries));
+        assert_eq!(b.unwrap_err().fault(), Fault::Bug, "{entries:?}");
+    }
+    let (a, b) = two(side(asks, &[]), side(asks.other(), &[(0, 0), (1, 0), (2, 0)]));
+    assert!(a.is_ok() && b.is_ok());
+}
+
+/// Numbers of 64 bits with a sign, to their ends, are added up modulo 2^64. The last key is S's alone.
+#[test]
+fn the_largest_values_of_the_other_party_are_added_up() {
+    let groups = Groups { most: 1, sums: 1, of_other: 1, least: 1, of_a_key: 1, labels: true };
+    for numbers in
+        [[i64::MAX, i64::MIN, -1, 5], [i64::MIN, 0, 0, i64::MAX], [-1, -1, -1, 1], [i64::MAX, 0, 0, i64::MIN]]
+    {
+        let side = |asks: Asks| {
+            move |lines: &mut Lines, rng: &mut SessionRng| -> Result<Vec<i64>> {
+                let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
+                let keys = digests(0, if asks.puts { 3 } else { 4 });
+                let number =
+                    |key: &Digest| numbers[(0..3).find(|&i| digests(i, i + 1)[0] == *key).unwrap_or(3) as usize];
+                let (width, all) = match asks.puts {
+                    true => (0, Vec::new()),
+                    false => (1, keys.iter().map(|key| number(key) as u64).collect()),
+                };
+                let values = Values::new(width, (0..keys.len() as u32).map(|key| (key, 0)).collect(), all)?;
+                let shares = side.unit(&sides::unit(keys, (20, 20), lines), &values, lines, rng)?;
+                match sides::open(&side, asks, &[shares], lines, rng)? {
+                    Found::Groups(groups) => Ok(groups.into_iter().flat_map(|group| group.sums).collect()),
+                    _ => panic!("groups are told"),
+                }
+            }
+        };
+        let asks = asks(groups, (true, true));
+        let (a, b) = two(side(asks), side(asks.other()));
+        let want = vec![numbers[..3].iter().fold(0, |sum: i64, number| sum.wrapping_add(*number))];
+        assert_eq!([a.unwrap(), b.unwrap()], [want.clone(), want], "{numbers:?}");
     }
 }
 
@@ -271,14 +327,16 @@ fn groups_by_trees_of_two_units_are_those_of_all_keys() {
             }
         }
     };
-    let groups = Groups { most: 100, sums: 2, of_other: 0, least: 1, of_a_key: 2, labels: true };
-    assert!(groups.by_trees());
-    let of_both = asks(groups, (true, true));
-    let (a, b) = two(of(2)(0, of_both), of(2)(8, of_both.other()));
-    let keys = |from: u64| [digests(from, from + 20), digests(100 + from, 120 + from)].concat();
-    let want = grouped(&keys(0), &keys(8), groups);
-    assert!(want.matches(';').count() > 10, "{want}");
-    assert_eq!([a.unwrap(), b.unwrap()], [want.clone(), want]);
+    for of_other in [0, 1] {
+        let groups = Groups { most: 100, sums: 2, of_other, least: 1, of_a_key: 2, labels: true };
+        assert!(groups.by_trees());
+        let of_both = asks(groups, (true, true));
+        let (a, b) = two(of(2)(0, of_both), of(2)(8, of_both.other()));
+        let keys = |from: u64| [digests(from, from + 20), digests(100 + from, 120 + from)].concat();
+        let want = grouped(&keys(0), &keys(8), groups);
+        assert!(want.matches(';').count() > 10, "{want}");
+        assert_eq!([a.unwrap(), b.unwrap()], [want.clone(), want]);
+    }
 }
 
 #[test]

@@ -616,8 +616,10 @@ mod tests {
         assert_eq!(refused(&with(many), "128 is the most"), "shared.groups.of_a_key");
         assert!(find(&with(Grouping { most: 128, of_a_key: 128, ..both })).is_ok());
         for (most, sums) in (1..=512).flat_map(|most| (1..1024 / most).map(move |sums| (most, sums))) {
-            let one = Grouping { most, sums, of_other: sums, of_a_key: 1, ..grouping };
-            assert!(one.check().is_ok(), "{most} {sums}");
+            for of_other in [1, sums / 2, sums] {
+                let one = Grouping { most, sums, of_other, of_a_key: 1, ..grouping };
+                assert!(one.check().is_ok(), "{most} {sums} {of_other}");
+            }
         }
     }
 

@@ -321,24 +321,41 @@ impl<'a, B: Bytes + ?Sized> View<'a, B> {
         Err(Inconsistent)
     }
 
-    /// Hands over all numbers, ascending.
+    /// Hands over all numbers: those that [`View::find`] finds, ascending as far as their heads go. It compares the directory with them, for whoever
+    /// wrote a part could else make it say something of a number to a search that it does not say here.
     ///
     /// # Errors
     /// [`Inconsistent`] where the words cannot be those of so many numbers.
     pub(crate) fn each(&self, mut take: impl FnMut(u128)) -> std::result::Result<(), Inconsistent> {
+        if self.code.numbers == 0 {
+            return Ok(());
+        }
         let (low_bits, mut place) = (self.code.low_bits(), 0);
+        // Blocks whose words were compared, and what the last word says.
+        let (mut blocks, mut before) = (0, 0);
+        let mut directory_to = |block: u64, place: u64| {
+            while blocks <= block {
+                if self.word(self.directory, blocks)? != place || place - before > CROWD {
+                    return Err(Inconsistent);
+                }
+                (before, blocks) = (place, blocks + 1);
+            }
+            Ok(())
+        };
         for index in 0..self.high.words {
             let mut ones = self.word(self.high, index)?;
             while ones != 0 {
                 let at = index * WORD + u64::from(ones.trailing_zeros());
                 ones &= ones - 1;
                 let head = at.checked_sub(place).filter(|head| *head < self.code.heads() && place < self.code.numbers);
-                let head = u128::from(head.ok_or(Inconsistent)?);
+                let head = head.ok_or(Inconsistent)?;
+                directory_to(head / BLOCK, place)?;
                 // One number alone has no head, and a shift by 128 is none.
-                take(head.checked_shl(low_bits).unwrap_or(0) | self.low(place)?);
+                take(u128::from(head).checked_shl(low_bits).unwrap_or(0) | self.low(place)?);
                 place += 1;
             }
         }
+        directory_to(self.code.heads().div_ceil(BLOCK), place)?;
         if place == self.code.numbers { Ok(()) } else { Err(Inconsistent) }
     }
 
@@ -431,6 +448,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Whatever bit is turned: what a search finds is among the numbers that are handed over, or they are not.
+    #[test]
+    fn a_search_finds_nothing_that_is_not_handed_over() {
+        let bits = 11;
+        let numbers: BTreeSet<u128> = (0..700).map(|i| spread(i, bits)).collect();
+        let (code, whole) = encoded(&numbers, bits);
+        assert!(code.heads() == 1024, "there are two blocks");
+        let mut passed = 0;
+        for place in 0..8 * whole.len() {
+            let mut bytes = whole.clone();
+            bytes[place / 8] ^= 1 << (place % 8);
+            let view = View::new(code, &bytes[..], 0..bytes.len() as u64).unwrap();
+            let mut all = Vec::new();
+            if view.each(|number| all.push(number)).is_ok() {
+                passed += 1;
+                assert!((0..1 << bits).all(|number| view.find(number).unwrap().is_none() || all.contains(&number)));
+            }
+        }
+        // Low bits may be any.
+        assert_eq!(passed, 8 * code.sections()[2] as usize);
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl<'a> Keyed<'a> {
         let Some(seed) = secret::replaced(&plan.secret, Use::Function, ctl)? else { return Ok(()) };
         // By what the offer says of the service, of which the document may say something else now.
         let is_own = |offer: &Offer| -> Result<bool, Error> {
-            let root = secret::Root::of_offer(offer, seed);
+            let root = secret::Root::of_function(seed, &offer.id, offer.curve, offer.verifiable);
             Ok(offer.public().is_ok_and(|public| root.function().is_ok_and(|own| own.public() == public)))
         };
         match before.map(is_own).transpose()? {

@@ -9,7 +9,6 @@
 //! ```
 
 use crate::error::Error;
-use crate::offer::Offer;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -101,9 +100,9 @@ impl Root {
         Self { seed, id: service.id.clone(), curve, verifiable }
     }
 
-    /// What the functions of the service of an offer follow from, with this seed.
-    pub fn of_offer(offer: &Offer, seed: Seed) -> Self {
-        Self { seed, id: offer.id.clone(), curve: offer.curve, verifiable: offer.verifiable }
+    /// The same of a service that is known by its id and its function.
+    pub fn of_function(seed: Seed, id: &str, curve: CurveName, verifiable: bool) -> Self {
+        Self { seed, id: id.to_owned(), curve, verifiable }
     }
 
     /// The function whose public key stands in the offer; by it a store of tags is made.

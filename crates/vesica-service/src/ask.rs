@@ -12,19 +12,19 @@ use crate::kept::{self, Kept, Known, Next, Past};
 use crate::link;
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES, shares};
 use crate::offer::{Offer, hex};
-use crate::output::{local, room, takes, told, write};
+use crate::output::{changes, local, room, takes, told, write};
 use crate::suite::{self, Asked, Copied, Earlier, Fetched};
 use crate::wants::{Wants, padded};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::report::{self, Chosen, Host, JobId, Outcome, PeerId, Report, TotalCost};
 use vesica_job::rooms::{Clock, save, scope};
-use vesica_job::{Control, Event, Io, ReportFile, World};
+use vesica_job::{Control, Event, Io, ReportFile, Target, World};
 use vesica_net::{PeerLink, WIRE_VERSION};
 use vesica_oprf::function::ClientFunction;
 use vesica_psi::unbalanced::{self, BATCH};
 use vesica_spec::service::{AskPlan, By};
 use vesica_spec::{Rule, Rules};
-use vesica_table::Table;
+use vesica_table::{Table, View};
 use vesica_types::KeyDigest;
 
 /// A run whose outputs are in their places. One that keeps its answers is over when [`Run::end`] has returned: until then the same command does it
@@ -62,9 +62,12 @@ pub fn ask<'a>(plan: &'a AskPlan, io: Io, ctl: &Control) -> Result<Run<'a>, Erro
     let kept = Kept::open(plan, &io.world, ctl)?;
     // The table is read before the server hears of anything: how long that takes depends on rows that the server is not told of. So is what was kept,
     // of which there is more the larger the table is.
-    let rules = expected_rules(plan)?;
+    let (rules, are_known) = expected_rules(plan)?;
     let tables = (&*io.table, removed.as_deref());
-    let (wants, known) = read(plan, tables, &rules, kept.as_ref().map(Kept::past), &mut clock, ctl)?;
+    let (wants, mut known) = read(plan, tables, &rules, kept.as_ref().map(Kept::past), &mut clock, ctl)?;
+    if are_known {
+        known.as_mut().map_or(Ok(()), |known| known.judged(ctl))?;
+    }
     let mut kept = kept.zip(known);
     let link = clock.wait("connect", || link::connect(endpoint, &io.world, ctl))?;
     let asked = asked(plan, (&io, removed.as_deref()), (rules, wants, &mut kept), &*link, &mut clock, ctl);
@@ -230,24 +233,28 @@ pub fn read(
     }
 }
 
-/// The table of the keys that were removed, where the plan has day files and names one.
+/// The table of the keys that were removed, where the plan has day files and names one. Nothing is written in its place.
 ///
 /// # Errors
-/// Those of opening it.
+/// Those of opening it; an output that is this file, under whatever name.
 pub fn removed(plan: &AskPlan) -> Result<Option<Box<dyn Table>>, Error> {
     let Some(removed) = plan.day.as_ref().and_then(|day| day.removed.as_ref()) else { return Ok(None) };
     let table = vesica_table::open(removed)?;
     // Asks for the columns, and reads nothing yet.
-    drop(table.keys(plan.input.as_ref().map_or(&[], |(_, keys)| keys), 1)?);
+    let keys = plan.input.as_ref().map_or(&[][..], |(_, keys)| keys);
+    drop(table.keys(keys, 1)?);
+    for output in plan.output.iter().chain(changes(plan)) {
+        drop(output.sink(&View::new(&*table, keys)?.facts())?);
+    }
     Ok(Some(table))
 }
 
-/// The rules of each key column as far as they are known before the server is contacted: those of the offer that was fetched before, if it
-/// is the one that the plan pins; else none.
-pub fn expected_rules(plan: &AskPlan) -> Result<Vec<Vec<Rule>>, Error> {
+/// The rules of each key column as far as they are known before the server is contacted, and whether they are: those of the offer that was
+/// fetched before, if it is the one that the plan pins; else none.
+pub fn expected_rules(plan: &AskPlan) -> Result<(Vec<Vec<Rule>>, bool), Error> {
     let kept = Offer::load(&plan.cache).ok().filter(|offer| plan.offer.is_none_or(|pinned| offer.hash() == pinned));
-    let kept = kept.and_then(|offer| rules_of(plan, &offer.rules).ok());
-    kept.map_or_else(|| rules_of(plan, &Rules::default()), Ok)
+    let kept = kept.and_then(|offer| rules_of(plan, &offer.rules).ok()).map(|rules| (rules, true));
+    kept.map_or_else(|| Ok((rules_of(plan, &Rules::default())?, false)), Ok)
 }
 
 /// These rules for each key column of the client's table.
@@ -305,6 +312,7 @@ fn asked(
             }
         }
     }
+    kept.as_mut().map_or(Ok(()), |(_, known)| known.judged(ctl))?;
     wants.replace_absent(server_rows, &mut io.world.rng()?);
     let lookups = padded(kept.as_ref().map_or(wants.digests.len(), |(_, known)| known.new.len()), plan.batch);
     let texts = kept.as_ref().and_then(|(_, known)| known.texts.as_ref()).map_or(0, Texts::bytes);

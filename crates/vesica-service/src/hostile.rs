@@ -370,13 +370,18 @@ impl House {
         lost
     }
 
-    /// Changes the part of a store of tags, whose sums then fit. `change` gets the part, and where its directory and its values begin.
+    /// Changes the first part of a store of tags, as [`House::spoil_part`] does.
     fn spoil_store(&self, change: impl FnOnce(&mut [u8], usize, usize)) {
+        self.spoil_part(0, change);
+    }
+
+    /// Changes a part of a store of tags, whose sums then fit. `change` gets the part, and where its directory and its values begin.
+    pub(crate) fn spoil_part(&self, number: usize, change: impl FnOnce(&mut [u8], usize, usize)) {
         let folder = self.store();
         let mut manifest = Manifest::decode(&std::fs::read(folder.join("manifest")).unwrap(), Limits::NONE).unwrap();
         let bits = u64::from(manifest.tag_bits());
-        let file = |root: &[u8; 32]| format!("part-0000-{}", hex(&root[..8]));
-        let part = &mut manifest.parts[0];
+        let file = |root: &[u8; 32]| format!("part-{number:04}-{}", hex(&root[..8]));
+        let part = &mut manifest.parts[number];
         let old = file(&part.blake3);
         let mut bytes = std::fs::read(folder.join(&old)).unwrap();
         // The sections, computed anew from the page of the format.

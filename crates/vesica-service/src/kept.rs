@@ -242,6 +242,8 @@ pub struct Known {
     pub texts: Option<Texts>,
     /// What names these.
     day: Option<[u8; 32]>,
+    /// What is to be told of the day files, or why they are refused.
+    verdict: Option<Result<Vec<String>, Error>>,
 }
 
 /// A kept file under its other name.
@@ -315,9 +317,10 @@ impl<'a> Kept<'a> {
                 found: parts(&now),
                 kept: parts(&kept),
                 remedy: format!(
-                    "put an older copy of {0} in its place, wait until the store has got further than that, or remove {0}, and the next run asks for \
-                     every key",
-                    self.plan.path.display()
+                    "put an older copy of {0} in its place{1}, wait until the store has got further than that, or remove {0}, and the next run asks \
+                     for every key",
+                    self.plan.path.display(),
+                    if head.columns > 0 { " and give the day files of each day since again" } else { "" }
                 )
                 .into(),
                 cache: self.plan.path.clone(),
@@ -466,7 +469,7 @@ impl<'a> Past<'a> {
     /// about.
     ///
     /// # Errors
-    /// A kept file that is damaged; day files of an earlier day; being cancelled.
+    /// A kept file that is damaged; being cancelled.
     pub fn recall(&self, (wants, day): (Wants, Option<Day>), ctl: &Control) -> Result<(Wants, Known), Error> {
         let (wants, mut known) = match day {
             None => {
@@ -507,7 +510,6 @@ impl<'a> Past<'a> {
 
     /// What was kept, less what the day takes away, and what it adds.
     fn day(&self, added: Wants, day: &Day, ctl: &Control) -> Result<(Wants, Known), Error> {
-        self.is_next(day, ctl)?;
         let n = self.keys() as usize + added.digests.len();
         let mut texts = Texts::new(day.columns());
         let mut known = Known { day: Some(day.name), ..Known::default() };
@@ -550,19 +552,20 @@ impl<'a> Past<'a> {
             texts.push(day.texts(at));
         }
         absent += day.removed[gone..].iter().filter(|digest| !is_added(digest)).count() as u64;
-        if absent > 0 && !self.is_again {
+        let absent = (absent > 0 && !self.is_again).then(|| {
             let (one, many) = ("key that was to be removed is not there", "keys that were to be removed are not there");
-            ctl.note(format!("mine.input.removed: {}", worded(absent, one, many)));
-        }
+            format!("mine.input.removed: {}", worded(absent, one, many))
+        });
+        known.verdict = Some(self.is_next(day).map(|same| same.into_iter().chain(absent).collect()));
         texts.end();
         known.texts = Some(texts);
         Ok((Wants::of_each(digests), known))
     }
 
-    /// Fails if the day files are those of a day that is over.
-    fn is_next(&self, day: &Day, ctl: &Control) -> Result<(), Error> {
-        let Some((head, _)) = &self.last else { return Ok(()) };
-        let Some((last, earlier)) = head.days.split_last() else { return Ok(()) };
+    /// Fails if the day files are those of a day that is over; says so if they are those of the last one.
+    fn is_next(&self, day: &Day) -> Result<Option<String>, Error> {
+        let Some((head, _)) = &self.last else { return Ok(None) };
+        let Some((last, earlier)) = head.days.split_last() else { return Ok(None) };
         let is_last = *last == day.name;
         if self.is_again && !is_last {
             let why = format!(
@@ -573,17 +576,16 @@ impl<'a> Past<'a> {
             return Err(Error::Setup(format!("mine.input.added: {why}")));
         }
         if is_last || day.is_empty() {
-            if is_last && !self.is_again && !day.is_empty() {
-                ctl.note("mine.input.added: these are the day files of the run before, so they change nothing".into());
-            }
-            return Ok(());
+            let same = "mine.input.added: these are the day files of the run before, so they change nothing";
+            return Ok((is_last && !self.is_again && !day.is_empty()).then(|| same.to_owned()));
         }
         match earlier.iter().rev().position(|name| *name == day.name) {
-            None => Ok(()),
+            None => Ok(None),
             Some(ago) => {
                 let run = head.run.saturating_sub(ago as u64 + 1);
                 let why = format!(
-                    "these day files were given in run {} already, and {} is of run {}: keys that went since would come back. Give those of the                      next day; where the same change was made once more, add it to them",
+                    "these day files were given in run {} already, and {} is of run {}: keys that went since would come back. Give those of the next \
+                     day; where the same change was made once more, add it to them",
                     count(run),
                     self.path.display(),
                     count(head.run)
@@ -669,6 +671,16 @@ impl Known {
             _ => Was::Unreadable,
         };
         (mark & KEPT != 0).then(|| (was, self.heads[want]))
+    }
+
+    /// Tells what there is to tell of the day files. It rests on their digests, so the rules of keys must be those of the offer.
+    ///
+    /// # Errors
+    /// Day files of an earlier day.
+    pub fn judged(&mut self, ctl: &Control) -> Result<(), Error> {
+        let notes = self.verdict.take().transpose()?;
+        notes.into_iter().flatten().for_each(|note| ctl.note(note));
+        Ok(())
     }
 
     /// All were looked up, and these were found.

@@ -89,9 +89,11 @@ pub fn check_client(plan: &AskPlan, ctl: &Control) -> Result<Checked, Error> {
     if plan.input.is_some() || plan.output.is_some() {
         let io = crate::output::files(plan)?;
         crate::output::local(plan, &io)?;
+        let removed = removed(plan)?;
         let table = io.table;
         let columns: Vec<String> = table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
-        checked.add("input", format!("{}: {}", table.path().display(), columns.join(", ")));
+        let removed = removed.map_or_else(String::new, |table| format!("; removed: {}", table.path().display()));
+        checked.add("input", format!("{}: {}{removed}", table.path().display(), columns.join(", ")));
     }
     plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
     if let Some(past) = Past::look(plan, &World::default(), ctl)? {
@@ -204,7 +206,9 @@ pub fn plan_client(plan: &AskPlan, rows: Option<u64>) -> Result<String, Error> {
                     let (table, removed) = (vesica_table::open(input)?, removed(plan)?);
                     let tables = (&*table, removed.as_deref());
                     let mut clock = Clock::start(&ctl);
-                    let (wants, known) = read(plan, tables, &expected_rules(plan)?, Some(&past), &mut clock, &ctl)?;
+                    let (rules, are_known) = expected_rules(plan)?;
+                    let (wants, mut known) = read(plan, tables, &rules, Some(&past), &mut clock, &ctl)?;
+                    known.as_mut().filter(|_| are_known).map_or(Ok(()), |known| known.judged(&ctl))?;
                     rows = wants.rows;
                     texts = known.as_ref().and_then(|known| known.texts.as_ref()).map_or(0, Texts::bytes);
                     known.map_or(0, |known| known.new.len())

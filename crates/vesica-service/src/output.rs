@@ -148,7 +148,7 @@ pub fn local(plan: &AskPlan, io: &Io) -> Result<(), Error> {
 }
 
 /// Where rows go that say what changed since the last run.
-fn changes(plan: &AskPlan) -> impl Iterator<Item = &vesica_table::Output> {
+pub fn changes(plan: &AskPlan) -> impl Iterator<Item = &vesica_table::Output> {
     plan.kept.iter().flat_map(|kept| [&kept.gained, &kept.lost]).flatten()
 }
 
@@ -199,7 +199,8 @@ fn widened<T>(
     if beside.names().is_empty() {
         return work(own);
     }
-    let null = plan.output.as_ref().map_or("", |output| &output.null);
+    // One for all outputs, of which any may be left out.
+    let null = plan.output.iter().chain(changes(plan)).next().map_or("", |output| &output.null);
     let wide = Widened::new(own, beside, null).map_err(|error| match error {
         vesica_table::Error::Ambiguous { name, .. } => Error::Setup(format!(
             "the service's values have a column {name:?}, and so has the table: name the columns to write in \

@@ -19,6 +19,8 @@ use vesica_job::worlds::{Disk, DiskFile};
 use vesica_job::{Control, Fault, Io, World};
 use vesica_session::SessionRng;
 use vesica_spec::service::{AskPlan, DayPlan, KeptPlan};
+use vesica_store::Store;
+use vesica_types::KeyDigest;
 use zeroize::Zeroizing;
 
 /// Both parties' tables.
@@ -390,11 +392,18 @@ struct Daily {
     removed: Vec<u64>,
     /// The keys of the last run, and those of them that were found.
     last: (BTreeSet<u64>, BTreeSet<u64>),
+    /// What stands before each key in its files.
+    pad: &'static str,
 }
 
 impl Daily {
     fn new() -> Self {
-        let street = street("");
+        Self::with("")
+    }
+
+    /// Of a service with these lines more.
+    fn with(more: &str) -> Self {
+        let street = street(more);
         let input = |name: &str| vesica_table::Input::new(street.path(name));
         let plan = street.plan("alice");
         let plan = AskPlan {
@@ -404,7 +413,8 @@ impl Daily {
             ..plan
         };
         let [keys, found] = [BTreeSet::new(), BTreeSet::new()];
-        Self { street, plan, keys: BTreeSet::new(), added: Vec::new(), removed: Vec::new(), last: (keys, found) }
+        let last = (keys, found);
+        Self { street, plan, keys: BTreeSet::new(), added: Vec::new(), removed: Vec::new(), last, pad: "" }
     }
 
     fn ask_on(&self, world: World) -> Result<Report, Error> {
@@ -414,7 +424,7 @@ impl Daily {
     fn run_on(&self, world: World) -> Result<Run<'_>, Error> {
         for (name, keys) in [("added", &self.added), ("removed", &self.removed)] {
             // A row without a key is none of either.
-            let lines: String = keys.iter().map(|key| format!("{key},\"a, row\"\n")).collect();
+            let lines: String = keys.iter().map(|key| format!("{}{key},\"a, row\"\n", self.pad)).collect();
             fs::write(self.street.path(&format!("{name}.csv")), format!("id,what\n{lines},none\n")).unwrap();
         }
         let io = Io { world, ..files(&self.plan).unwrap() };
@@ -571,6 +581,51 @@ fn day_files_count_once() {
     let by_tables = AskPlan { day: None, columns: None, ..daily.plan.clone() };
     daily.plan = by_tables;
     refused(&daily, &["alice.kept", "day files", "mine.input.added"]);
+}
+
+/// Which day's the files are is told by the keys in them, so by the rules of the offer, which a client that has lost its copy does not know before it
+/// is connected.
+#[test]
+fn day_files_are_known_again_by_the_rules_of_the_offer() {
+    for rules in ["", "rules = [\"trim\"]"] {
+        let mut daily = Daily { pad: " ", ..Daily::with(rules) };
+        daily.street.house.serve();
+        daily.added = vec![0, 3, 4];
+        daily.ask();
+        let [cache, kept, new] =
+            [&daily.plan.cache, &daily.street.path("alice.kept"), &daily.street.path("alice.kept.new")]
+                .map(|path| path.clone());
+        (daily.added, daily.removed) = (vec![6], vec![0]);
+        drop(daily.run_on(World::default()).unwrap());
+        fs::rename(new, &kept).unwrap();
+        let forget = || fs::remove_dir_all(&cache).unwrap();
+        let refused = |daily: &Daily, words: [&str; 2]| {
+            forget();
+            let error = daily.ask_on(World::default()).unwrap_err().to_string();
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        };
+        daily.added = vec![9];
+        refused(&daily, ["run 2", "not ended"]);
+        daily.added = vec![6];
+        forget();
+        let changes = daily.ask();
+        assert_eq!((changes.run, changes.asked), (2, 1));
+        (daily.added, daily.removed) = (vec![0, 3, 4], Vec::new());
+        refused(&daily, ["given in run 1", "of run 2"]);
+    }
+}
+
+/// Nothing is written over the keys that were removed, by whatever name.
+#[test]
+fn an_output_is_not_the_file_of_what_was_removed() {
+    let mut daily = Daily::new();
+    daily.street.house.serve();
+    daily.added = vec![3];
+    std::os::unix::fs::symlink(daily.street.path("removed.csv"), daily.street.path("lost.csv")).unwrap();
+    let error = daily.ask_on(World::default()).unwrap_err();
+    assert!(matches!(error.fault(), Fault::Config) && error.to_string().contains("choose another output"), "{error}");
+    fs::remove_file(daily.street.path("lost.csv")).unwrap();
+    daily.compare(&daily.ask(), 1);
 }
 
 /// A run is over when it is ended, which whoever has told of it does. If that fails, the same command does the day again, also with a table that has
@@ -817,6 +872,77 @@ fn a_server_that_lies_is_named_and_harms_nothing_that_is_kept() {
     let changes = changes(street.ask(&plan));
     street.compare(&changes, 2);
     assert_eq!((changes.run, changes.asked), (2, 1));
+}
+
+/// A server appends a part in which a search meets an entry, with the value of another one, for a key whose tag is none of the part's. It does not
+/// see who had found that key: nobody's run fails by it.
+#[test]
+fn a_part_that_is_searched_otherwise_than_it_reads_ends_nobodys_run() {
+    let mut street = street("");
+    let (holder, other) = (street.plan("holder"), street.plan("other"));
+    // The tags of the server's keys: it knows its function.
+    street.rows = (0..40).map(|row| Some(3 * row)).collect();
+    street.write();
+    let (ctl, store) = (Control::new(()), street.house.store().to_owned());
+    let table = vesica_table::open(&holder.input.as_ref().unwrap().0).unwrap();
+    let wants = Wants::read(&holder, &*table, &[Vec::new()], &ctl).unwrap();
+    let public = Offer::load(&store).unwrap().public().unwrap();
+    let function = crate::secret::root(&street.house.server, &public, &ctl).unwrap().0.function().unwrap();
+    let (keys, mut outputs) = (wants.digests.iter().copied().map(KeyDigest).collect::<Vec<_>>(), Vec::new());
+    function.eval(&keys, &mut outputs);
+    let bits = Store::open(&store).unwrap().manifest().tag_bits();
+    let mut tags = Vec::new();
+    let tag = |row: u64, want: usize| {
+        let hash = blake3::derive_key("vesica 2026 store tag", &outputs[want].0);
+        tags.push((3 * row, u128::from_be_bytes(*hash.first_chunk().unwrap()) >> (128 - bits)));
+        Ok(())
+    };
+    wants.each(tag).unwrap();
+    // 980 tags have 1024 heads in two blocks, of which the second one's word of the directory is made larger: a search in it begins behind the
+    // first head's tags and zero, so that it takes the next head's tags for those of its own, and each for the one behind it.
+    let (first, crooked) = (street.path("first"), street.path("crooked"));
+    put_back(&store, &first);
+    street.change(&(10_000..10_980).collect::<Vec<_>>(), &[]);
+    let mut chosen = None;
+    street.house.spoil_part(1, |part, directory, _| {
+        let (high, low_bits) = (directory + 24, bits as usize - 10);
+        let low = high + (1024 + 980_usize).div_ceil(64) * 8;
+        let is_one = |bit: usize| part[high + bit / 8] >> (bit % 8) & 1 == 1;
+        // How many tags stand before each head.
+        let mut before = vec![0];
+        for head in 0..1024 {
+            let begin = before[head];
+            before.push(begin + (0..).take_while(|more| is_one(head + begin + more)).count());
+        }
+        assert_eq!(before[1024], 980);
+        let head = |tag: u128| (tag >> low_bits) as usize;
+        let has_next = |head: usize| before[head + 1] < before[head + 2] && before[head + 1] < 979;
+        let (key, tag) =
+            *tags.iter().find(|(_, tag)| (512..1023).contains(&head(*tag)) && has_next(head(*tag))).unwrap();
+        part[directory + 8..][..8].copy_from_slice(&(before[513] as u64 + 1).to_le_bytes());
+        let at = (before[head(tag) + 1] + 1) * low_bits;
+        for bit in 0..low_bits {
+            let (byte, mask) = (low + (at + bit) / 8, 1 << ((at + bit) % 8));
+            part[byte] = part[byte] & !mask | if tag >> bit & 1 == 1 { mask } else { 0 };
+        }
+        chosen = Some((key, tags.iter().find(|(_, tag)| head(*tag) < 512).unwrap().0));
+    });
+    put_back(&store, &crooked);
+    let (key, bystander) = chosen.unwrap();
+    let mut day = |store: &Path| {
+        put_back(store, street.house.store());
+        street.open();
+        [(key, &holder), (bystander, &other)].map(|(key, plan)| {
+            street.rows = vec![Some(key)];
+            (street.ask(plan).outcome, street.house.wire.said())
+        })
+    };
+    let [(outcome, _), (of_other, _)] = day(&first);
+    assert_eq!([outcome.matched, of_other.matched], [Some(1); 2]);
+    let [(outcome, said), (of_other, said_by_other)] = day(&crooked);
+    assert!(!said.is_empty() && said == said_by_other);
+    assert_eq!([outcome.matched, of_other.matched], [Some(0), Some(1)]);
+    assert_eq!((&*outcome.left_out[0].name, outcome.changes.unwrap().lost), ("unreadable", 1));
 }
 
 /// A kept file is of one key, one service and offer, one party and its key columns; and every byte of it counts.

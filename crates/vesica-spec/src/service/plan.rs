@@ -451,7 +451,14 @@ fn kept(protocol: ServiceProtocol, mine: &ClientMine) -> Result<Option<KeptPlan>
     let own = all.map(|path| ("mine.output.path", path)).into_iter().chain(sinks);
     let key = kept.key.file().map(|key| ("mine.kept.key", key));
     let report = mine.report.as_deref().map(|report| ("mine.report", report));
-    for (field, path) in key.into_iter().chain(own).chain(report) {
+    // Day files that a run writes into would be other ones when its day is done again.
+    let day = mine.input.iter().filter_map(|input| Some((input, input.day.as_ref()?)));
+    let read = day.flat_map(|(input, day)| {
+        let added = if let vesica_table::Origin::Path(path) = &input.origin { Some(path.as_path()) } else { None };
+        let added = added.map(|path| ("mine.input.added", path));
+        added.into_iter().chain(day.removed.as_deref().map(|path| ("mine.input.removed", path)))
+    });
+    for (field, path) in read.chain(key).chain(own).chain(report) {
         if path == Path::new("-") && matches!(field, "mine.output.gained" | "mine.output.lost") {
             return Err(SpecError::field(
                 field,
@@ -496,6 +503,12 @@ fn day(mine: &ClientMine, keys: &[String]) -> Result<Option<DayPlan>, SpecError>
              whole table with mine.input.path"
         );
         return Err(SpecError::field("mine.output.columns", why));
+    }
+    let parts = mine.output.as_ref().and_then(|output| Some((output, output.parts.as_deref()?)));
+    if parts.is_some_and(|(output, parts)| parts == "files" || output.format.is_none()) {
+        let why = "with mine.input.added the rows are of no file, whose number and format parts could have; write a size, such as \"256 MiB\", and \
+                   format = \"csv\" beside it";
+        return Err(SpecError::field("mine.output.parts", why));
     }
     let removed = day.removed.as_ref().map(|path| vesica_table::Input {
         format: input.format.map(table_format),
@@ -890,6 +903,19 @@ output = { path = "hits.csv" }
         ] {
             assert!(refused(input, kept, "").message.contains(word), "{input}");
         }
+        // None of them is a file that the run writes, and they are two.
+        let same = |input: &str, columns: &str| refused(input, kept, columns).field.unwrap();
+        for (field, more) in [("lost", ", lost = \"./gone.csv\""), ("gained", ", gained = \"new.csv\"")] {
+            assert_eq!(same(days, more), format!("mine.output.{field}"));
+        }
+        for (parts, is_refused) in
+            [("files\", format = \"csv", true), ("1 MiB", true), ("1 MiB\", format = \"csv", false)]
+        {
+            let field = with(days, kept, &format!(", parts = \"{parts}\"")).err().and_then(|error| error.field);
+            assert_eq!(field.as_deref(), is_refused.then_some("mine.output.parts"), "{parts}");
+        }
+        assert_eq!(same(&days.replace("gone.csv", "new.csv"), ""), "mine.input.removed");
+        assert_eq!(same(&days.replace("gone.csv", "bob.kept.new"), ""), "mine.input.removed");
         let served = SERVER.replace("path = \"list.parquet\"", "added = \"list.parquet\"");
         assert_eq!(server(&served).unwrap_err().field.as_deref(), Some("mine.input.added"));
     }

@@ -63,6 +63,12 @@ impl Connector for Spoiling {
 
 struct SpoiledLink(Box<dyn PeerLink>, Arc<Spoil>);
 
+impl std::fmt::Debug for SpoiledLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a link to {} on which one message is spoiled", self.0.peer())
+    }
+}
+
 impl PeerLink for SpoiledLink {
     fn peer(&self) -> &Party {
         self.0.peer()

@@ -69,30 +69,35 @@ fn who_learns_is_told_what_a_plain_grouped_join_gives() {
 /// Groups that are so many that they go by trees: with some sums, of keys that are in up to so many groups.
 const TREES: [(u32, u32, u32); 5] = [(150, 1, 2), (250, 0, 2), (100, 4, 3), (60, 16, 1), (64, 1, 1)];
 
+/// Each learner is told what a plain grouped join gives, or both that too few keys are common; with one field and the other by turns.
+#[track_caller]
+fn compared(i: usize, Sets { name, xs, ys }: &Sets, groups: Groups, of: Asks) {
+    let want = grouped(xs, ys, groups);
+    let got = if i.is_multiple_of(2) { found::<u64>(xs, ys, of) } else { found::<Block>(xs, ys, of) };
+    let none = ideal::intersection(xs, ys).is_empty() && of.least.is_some();
+    let told = |learns: bool| match (none, learns) {
+        (true, _) => "too few".to_owned(),
+        (_, true) => want.clone(),
+        _ => String::new(),
+    };
+    assert_eq!(got, [told(of.learns.0), told(of.learns.1)], "{name}, {groups:?}");
+}
+
 #[test]
 fn groups_by_trees_are_told_what_a_plain_grouped_join_gives() {
-    for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
+    for (i, sets) in set_pairs().into_iter().enumerate() {
         let (most, sums, of_a_key) = TREES[i % TREES.len()];
         let groups = Groups { most, sums, of_other: 0, least: 1 + i as u64 % 3, of_a_key, labels: true };
         assert!(groups.by_trees());
         let learns = [(true, true), (true, false), (false, true)][i % 3];
-        let want = grouped(&xs, &ys, groups);
-        let of = Asks { least: (i % 4 == 0).then_some(1), ..asks(groups, learns) };
-        let got = if i % 2 == 0 { found::<u64>(&xs, &ys, of) } else { found::<Block>(&xs, &ys, of) };
-        let none = ideal::intersection(&xs, &ys).is_empty() && of.least.is_some();
-        let told = |learns: bool| match (none, learns) {
-            (true, _) => "too few".to_owned(),
-            (_, true) => want.clone(),
-            _ => String::new(),
-        };
-        assert_eq!(got, [told(learns.0), told(learns.1)], "{name}, {groups:?}");
+        compared(i, &sets, groups, Asks { least: (i % 4 == 0).then_some(1), ..asks(groups, learns) });
     }
 }
 
 /// Values of the party without the groups are added up in them as well, with the other's and without, by columns and by trees.
 #[test]
 fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
-    for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
+    for (i, sets) in set_pairs().into_iter().enumerate() {
         for (most, of_a_key, sums, of_other, by_trees) in
             [(6, 6, 3, 2, false), (1, 1, 1, 1, false), (64, 1, 1, 1, true), (130, 3, 5, 3, true), (7, 2, 4, 4, false)]
         {
@@ -100,16 +105,7 @@ fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
             let groups = Groups { most, sums, of_other, least, of_a_key, labels: true };
             assert_eq!(groups.by_trees(), by_trees);
             let learns = [(true, true), (true, false), (false, true)][(i + of_other as usize) % 3];
-            let want = grouped(&xs, &ys, groups);
-            let of = Asks { least: (i % 4 == 3).then_some(1), ..asks(groups, learns) };
-            let got = if i % 2 == 0 { found::<u64>(&xs, &ys, of) } else { found::<Block>(&xs, &ys, of) };
-            let none = ideal::intersection(&xs, &ys).is_empty() && of.least.is_some();
-            let told = |learns: bool| match (none, learns) {
-                (true, _) => "too few".to_owned(),
-                (_, true) => want.clone(),
-                _ => String::new(),
-            };
-            assert_eq!(got, [told(learns.0), told(learns.1)], "{name}, {groups:?}");
+            compared(i, &sets, groups, Asks { least: (i % 4 == 3).then_some(1), ..asks(groups, learns) });
         }
     }
 }

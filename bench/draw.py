@@ -235,8 +235,9 @@ NOTHING = "Nothing of this was run yet.\n"
 
 
 def listed(kept: list[results.Result]) -> str:
-    """A table of the intersections that were run here, each once. Those over slow networks stand on the pages of published tables."""
-    jobs_ = {result.job: None for result in kept if result.job.kind != "pir" and result.job.network is None}
+    """A table of the intersections that were run here, each once. Those of few rows and over slow networks stand on the pages of published
+    tables."""
+    jobs_ = {result.job: None for result in kept if result.job.kind != "pir" and result.job.network is None and max(result.job.rows) >= 1 << 16}
     found = sorted((results.find(kept, job) for job in jobs_), key=order)
     if not found:
         return NOTHING
@@ -246,8 +247,9 @@ def listed(kept: list[results.Result]) -> str:
 
 
 def retrieval(kept: list[results.Result]) -> str:
-    """What `vesica bench pir` measured."""
-    found = sorted((result for result in kept if result.job.kind == "pir"), key=order)
+    """What `vesica bench pir` measured, but for what stands on the page of a published table."""
+    drawn = {job for table in map(tables.load, tables.names()) for cell in table.cells if (job := jobs.of_cell(table, cell))}
+    found = sorted((result for result in kept if result.job.kind == "pir" and result.job not in drawn), key=order)
     if not found:
         return NOTHING
     columns = ["scheme", "records", "bytes each", "prepare s", "client keeps KB", "up KB", "down KB", "client ms", "server ms", "GB/s", "right answers"]

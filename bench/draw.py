@@ -62,7 +62,7 @@ def everything() -> dict[Path, str]:
     return drawn
 
 
-DOUBTS = """Some of what published tables say, and ours print as it stands, cannot be true, or contradicts itself. Here is the arithmetic.
+DOUBTS = """Some of what published tables say, and ours print as it stands, cannot be true, or contradicts itself.
 
 """
 
@@ -187,22 +187,19 @@ def measured(result: results.Result) -> list:
     job = result.job
     sent, received = result.median("sent"), result.median("received")
     both = None if sent is None else f"{(sent + received) / max(job.rows):.1f}"
-    expected, found = result.runs[0]["expected"], {run["found"] for run in result.runs}
-    usual = found == {expected} and expected == min(job.rows) // 2
-    counts = None if usual else f"{expected:,} / {', '.join(f'{one:,}' for one in sorted(found))}"
     walls = amount(result.median("wall_s"), "s").removesuffix(" s") + marks(result)
     memory = amount(result.median("peak_memory"), "MiB").removesuffix(" MiB")
     cpu = None if result.median("cpu_s") is None else digits(result.median("cpu_s"))
-    network = result.data["network"]
-    how = HOW.get(network["how"], network["how"])
-    between = ", ".join(part for part in [job.network, how] if part)
-    date, commit = result.data["date"], result.data.get("commit")
-    return [parties(job), between, len(result.runs), walls, cpu, memory, both, counts, date, commit]
+    one = "one process" if job.kind == "bench" else None
+    return [parties(job), one, len(result.runs), walls, cpu, memory, both]
 
 
-# How a slow network was made, in the words of the page.
-HOW = {"loopback": "", "network namespaces, tc tbf": "namespaces", "cargo xtask shaped": "relay"}
-HOW |= {"network namespaces, tc tbf; delay by cargo xtask shaped": "both"}
+def unlike(result: results.Result) -> str:
+    """What was found, where it is not what was expected: by `dp`."""
+    expected, found = result.runs[0]["expected"], sorted({run["found"] for run in result.runs})
+    if found == [expected]:
+        return ""
+    return f"{name(result.job)}, {parties(result.job)}: {expected:,} were common, found {' or '.join(f'{one:,}' for one in found)}. "
 
 
 def parties(job: jobs.Job) -> str:
@@ -215,8 +212,7 @@ def origin(result: results.Result) -> str:
     return " ".join(part for part in [result.data["date"], result.data.get("commit")] if part)
 
 
-MEASURED = ["rows", "network", "runs", "wall s, median", "CPU s, all", "peak MiB, largest", "bytes a row, both ways"]
-MEASURED += ["expected / found", "measured", "commit"]
+MEASURED = ["rows", "where", "runs", "wall s, median", "CPU s, all", "peak MiB, largest", "bytes a row, both ways"]
 
 
 def name(job: jobs.Job) -> str:
@@ -239,14 +235,21 @@ NOTHING = "Nothing of this was run yet.\n"
 
 
 def listed(kept: list[results.Result]) -> str:
-    """A table of all intersections that were run here."""
-    found = sorted((result for result in kept if result.job.kind != "pir"), key=order)
-    return lean(["what", *MEASURED], [[name(result.job), *measured(result)] for result in found]) if found else NOTHING
+    """A table of the intersections that were run here, each once. Those of few rows and over slow networks stand on the pages of published
+    tables."""
+    jobs_ = {result.job: None for result in kept if result.job.kind != "pir" and result.job.network is None and max(result.job.rows) >= 1 << 16}
+    found = sorted((results.find(kept, job) for job in jobs_), key=order)
+    if not found:
+        return NOTHING
+    table = lean(["what", *MEASURED], [[name(result.job), *measured(result)] for result in found])
+    otherwise = "".join(map(unlike, found)).strip()
+    return table + (f"\n{otherwise}\n" if otherwise else "")
 
 
 def retrieval(kept: list[results.Result]) -> str:
-    """What `vesica bench pir` measured."""
-    found = sorted((result for result in kept if result.job.kind == "pir"), key=order)
+    """What `vesica bench pir` measured, but for what stands on the page of a published table."""
+    drawn = {job for table in map(tables.load, tables.names()) for cell in table.cells if (job := jobs.of_cell(table, cell))}
+    found = sorted((result for result in kept if result.job.kind == "pir" and result.job not in drawn), key=order)
     if not found:
         return NOTHING
     columns = ["scheme", "records", "bytes each", "prepare s", "client keeps KB", "up KB", "down KB", "client ms", "server ms", "GB/s", "right answers"]
@@ -472,9 +475,9 @@ def growth(table: tables.Table, known: list, first: str) -> str:
     return f"## How these grow, computed\n\n{FITS}\n" + head(columns) + rows + "\n"
 
 
-FITS = """A power of n is found by least squares of the logarithms, and a line by least squares of relative errors, through all sizes of the
-tables above, but for times that other work disturbed or another machine measured. Behind each stands the largest factor by which it misses a size. Two sizes lie on a power whatever they are, so it takes
-three, and three are few. A curve that misses a size by more than 1.25× is called none: where a fixed cost outweighs the rows, no power fits.
+FITS = """A power of n is found by least squares of the logarithms, and a line by least squares of relative errors, through at least three
+sizes, but for times that other work disturbed or another machine measured. Behind each stands the largest factor by which it misses a size;
+one that misses by more than 1.25× is called none.
 """
 
 
@@ -484,7 +487,7 @@ def published(table: tables.Table, kept: list[results.Result]) -> str:
     first = results.most(kept, set(wanted))
     known = [here(cell, table, kept, first) for cell in table.cells]
     text = f"# {table.title}\n\nFrom: {table.document}. {table.note}\n\n"
-    text += "How to read this, and all runs in full: [Benchmarks](README.md).\n\n"
+    text += "How to read this: [Benchmarks](README.md).\n\n"
     return (text + beside(table, known) + growth(table, known, first)).rstrip("\n") + "\n"
 
 

@@ -4,6 +4,7 @@ pub use crate::check::tried;
 pub use crate::input::keys::digests;
 pub use crate::meet::peers::{Authorities, Listening, identity, road};
 pub use crate::output::part::{probe, replace, replace_privately, save};
+pub use crate::output::places::Places;
 pub use crate::seal::blocks;
 pub use crate::seal::disk;
 pub use crate::seal::key;

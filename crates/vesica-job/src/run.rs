@@ -57,6 +57,8 @@ pub fn run(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
 
 fn traced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     let Some(path) = &plan.trace else { return untraced(plan, io, ctl) };
+    // It is written also of a run that is refused.
+    local::are_apart(plan, &*io.table)?;
     let trace = Arc::new(Trace::start(plan.me.name()));
     let result = untraced(plan, io, &ctl.also(trace.clone()));
     // A run that failed is worth a trace too; what it failed of is worth more than a trace that cannot be written.

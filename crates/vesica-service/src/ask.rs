@@ -8,11 +8,11 @@ use crate::budget::{Pace, Remedy, remedy};
 use crate::day::{Day, Texts};
 use crate::error::Error;
 use crate::fetch::update;
-use crate::kept::{self, Kept, Known, Next, Past};
+use crate::kept::{self, Ending, Kept, Known, Past};
 use crate::link;
 use crate::messages::{Counter, MOST_KEYS, MOST_LANES, shares};
 use crate::offer::{Offer, hex};
-use crate::output::{changes, local, room, takes, told, write};
+use crate::output::{are_apart, changes, local, room, takes, told, write};
 use crate::suite::{self, Asked, Copied, Earlier, Fetched};
 use crate::wants::{Wants, padded};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,19 +30,19 @@ use vesica_types::KeyDigest;
 /// A run whose outputs are in their places. One that keeps its answers is over when [`Run::end`] has returned: until then the same command does it
 /// again, and says the same of it.
 #[must_use = "a run that keeps its answers is done again if it is not ended"]
-pub struct Run<'a> {
+pub struct Run {
     /// What came of it.
     pub report: Report,
-    kept: Option<(Kept<'a>, Next)>,
+    kept: Option<Ending>,
 }
 
-impl Run<'_> {
+impl Run {
     /// The run is over: whoever is to hear of it has heard. Gives its report.
     ///
     /// # Errors
     /// Those of the kept file.
     pub fn end(self) -> Result<Report, Error> {
-        self.kept.map_or(Ok(()), |(kept, next)| kept.end(&next))?;
+        self.kept.map_or(Ok(()), Ending::end)?;
         Ok(self.report)
     }
 }
@@ -53,11 +53,12 @@ impl Run<'_> {
 /// # Errors
 /// Faults of the plan and its files, before the server is contacted where they can be seen; those of connecting; a server that
 /// refuses, or breaks the protocol. Nothing is left of the output then.
-pub fn ask<'a>(plan: &'a AskPlan, io: Io, ctl: &Control) -> Result<Run<'a>, Error> {
+pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Run, Error> {
     let mut clock = Clock::start(ctl);
     let mut io = io;
     local(plan, &io)?;
     let removed = removed(plan)?;
+    are_apart(plan, &*io.table, removed.as_deref())?;
     let endpoint = link::endpoint(plan, ctl)?;
     let kept = Kept::open(plan, &io.world, ctl)?;
     // The table is read before the server hears of anything: how long that takes depends on rows that the server is not told of. So is what was kept,
@@ -115,7 +116,7 @@ pub fn ask<'a>(plan: &'a AskPlan, io: Io, ctl: &Control) -> Result<Run<'a>, Erro
     let rules = if plan.by == By::Index { Vec::new() } else { rules };
     let chosen = chosen(plan, &offer, &rules, &*link, Work { units, lanes, server_rows });
     let report = report(plan, &offer, outcome, chosen, &*link, clock)?;
-    Ok(Run { report, kept: kept.zip(next).map(|((kept, _), next)| (kept, next)) })
+    Ok(Run { report, kept: kept.zip(next).map(|((kept, _), next)| kept.ending(next)) })
 }
 
 /// How much there was to do.

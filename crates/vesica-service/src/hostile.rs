@@ -966,6 +966,8 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     let lost = "list.store.signer does not hold the key that signed";
     let why = prepare(&house.server, false).unwrap_err().to_string();
     assert!(why.contains(lost) && why.contains("--rotate") && !house.server.signer.path.exists(), "{why}");
+    let why = prepare(&unmounted, false).unwrap_err().to_string();
+    assert!(why.contains(lost) && !house.dir.path().join("not mounted").exists(), "{why}");
     std::fs::copy(&twin.signer.path, &house.server.signer.path).unwrap();
     prepare(&house.server, false).unwrap();
     let another = zeroize::Zeroizing::new([9; 32]);

@@ -91,6 +91,7 @@ pub fn check_client(plan: &AskPlan, ctl: &Control) -> Result<Checked, Error> {
         crate::output::local(plan, &io)?;
         let removed = removed(plan)?;
         let table = io.table;
+        output::are_apart(plan, &*table, removed.as_deref())?;
         let columns: Vec<String> = table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
         let removed = removed.map_or_else(String::new, |table| format!("; removed: {}", table.path().display()));
         checked.add("input", format!("{}: {}{removed}", table.path().display(), columns.join(", ")));

@@ -1,14 +1,14 @@
 //! From what was found to rows of a file: the client's rows that were found, with the values that the server has beside them.
 
 use crate::error::Error;
-use crate::kept::Known;
+use crate::kept::{self, Known};
 use crate::offer::Offer;
 use crate::values;
 use crate::wants::Wants;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use vesica_job::report::LeftOut;
-use vesica_job::rooms::{Share, probe};
+use vesica_job::rooms::{Places, Share, probe};
 use vesica_job::{Control, Io, JobError, Target, World};
 use vesica_spec::service::AskPlan;
 use vesica_store::Found;
@@ -126,6 +126,27 @@ pub fn files(plan: &AskPlan) -> Result<Io, Error> {
     }
     let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn Target>);
     Ok(Io { table: vesica_table::open(input)?, target, connections: Vec::new(), world: World::default() })
+}
+
+/// Fails if a file that the run writes is another one that it writes or reads, by whatever name, or a file of its tables.
+///
+/// # Errors
+/// The same, with both.
+pub fn are_apart(plan: &AskPlan, table: &dyn Table, removed: Option<&dyn Table>) -> Result<(), Error> {
+    let mut places = Places::default();
+    places.of_links(plan.identity.as_ref(), plan.trust.iter(), &plan.proxy);
+    places.kept("mine.cache", Some(&plan.cache));
+    let kept = plan.kept.as_ref();
+    places.read("mine.kept.key", kept.and_then(|kept| kept.key.file()));
+    if let Some(kept) = kept {
+        kept::files(&kept.path).iter().for_each(|file| places.kept("mine.kept.path", Some(file)));
+    }
+    places.output("mine.output.path", plan.output.as_ref());
+    places.output("mine.output.gained", kept.and_then(|kept| kept.gained.as_ref()));
+    places.output("mine.output.lost", kept.and_then(|kept| kept.lost.as_ref()));
+    places.written("mine.report", plan.report.as_deref());
+    let tables: Vec<_> = [table].into_iter().chain(removed).collect();
+    Ok(places.are_apart(&tables)?)
 }
 
 /// What is wrong with the table and the place for its rows, as far as that is seen without the server.

@@ -158,11 +158,21 @@ impl<'a> Keyed<'a> {
         };
         match before.map(is_own).transpose()? {
             Some(true) => Ok(()),
-            _ => Err(Error::Setup(format!(
-                "mine.secret: {} holds the key of another store, or of this one before its offer was moved away. Another store could answer no \
-                 more if it were replaced; name a file of its own, move this one away, or run without --rotate to use this key",
-                plan.secret.path.display()
-            ))),
+            _ => {
+                // A SecretFlow configuration names neither the file nor the option.
+                let (field, remedy) = match plan.once {
+                    true => ("ub_psi_config.cache_path", "name another folder, or move this file away"),
+                    false => (
+                        "mine.secret",
+                        "name a file of its own, move this one away, or run without --rotate to use this key",
+                    ),
+                };
+                Err(Error::Setup(format!(
+                    "{field}: {} holds the key of another store, or of this one before its offer was moved away. Another store could answer no \
+                     more if it were replaced; {remedy}",
+                    plan.secret.path.display()
+                )))
+            }
         }
     }
 

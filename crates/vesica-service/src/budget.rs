@@ -42,14 +42,14 @@
 use crate::error::Error;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::fs::TryLockError;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use vesica_job::World;
-use vesica_job::rooms::disk::replace;
+use vesica_job::disk::{self, replace};
 use vesica_job::worlds::{Disk, DiskFile, Time};
+use vesica_spec::service::with_ending;
 
 /// The front of a file, whose generation follows. Version 1 had no clock in it.
 const MAGIC: [&[u8; 16]; 2] = [b"vesica budget 2\n", b"vesica budget 1\n"];
@@ -770,33 +770,18 @@ fn spelled(seconds: i64) -> impl fmt::Display {
     humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
-/// `path` with something behind it.
-fn beside(path: &Path, what: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(what);
-    name.into()
-}
-
 /// Makes sure that one server at a time uses the file. The lock is a file of its own, since the other one is replaced.
 fn lock(path: &Path, world: &World) -> Result<Box<dyn DiskFile>, Error> {
-    let lock = beside(path, ".lock");
+    let lock = with_ending(path, ".lock");
     let file = world.disk.open(&lock).map_err(Error::file("cannot open", &lock))?;
-    let began = world.time.now();
-    loop {
-        match file.lock() {
-            Ok(()) => return Ok(file),
-            // A server that has just ended, or a child that is just being made of this process, may still hold it for a moment.
-            Err(TryLockError::WouldBlock) if world.time.now().saturating_duration_since(began) < MOMENT => {
-                world.time.sleep(MOMENT / 50, &|| false);
-            }
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::Setup(format!(
-                    "{}: another server uses this file; stop it, or give each service a store of its own",
-                    path.display()
-                )));
-            }
-            Err(TryLockError::Error(error)) => return Err(Error::file("cannot lock", &lock)(error)),
-        }
+    // A server that has just ended, or a child that is just being made of this process, may still hold it for a moment.
+    match disk::lock(&*file, &*world.time, MOMENT) {
+        Ok(true) => Ok(file),
+        Ok(false) => Err(Error::Setup(format!(
+            "{}: another server uses this file; stop it, or give each service a store of its own",
+            path.display()
+        ))),
+        Err(error) => Err(Error::file("cannot lock", &lock)(error)),
     }
 }
 
@@ -812,7 +797,7 @@ fn make(
     for (place, record) in records.iter().enumerate() {
         bytes.extend(record.entry(generation, place as u64));
     }
-    replace(disk, &beside(path, ".new"), path, &bytes).map_err(Error::file("cannot write", path))
+    replace(disk, &with_ending(path, ".new"), path, &bytes).map_err(Error::file("cannot write", path))
 }
 
 #[cfg(test)]
@@ -1417,7 +1402,7 @@ mod tests {
         drop(budget);
         assert_eq!(reopen(&path).unwrap().granted("alice"), (10, SPARE + 11));
         // A crash before the new file took the old one's place leaves a piece of it.
-        std::fs::write(beside(&path, ".new"), b"a piece").unwrap();
+        std::fs::write(with_ending(&path, ".new"), b"a piece").unwrap();
         let budget = reopen(&path).unwrap();
         budget.state().renew().unwrap();
         assert_eq!(budget.granted("alice"), (10, SPARE + 11));

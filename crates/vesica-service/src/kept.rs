@@ -56,14 +56,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use vesica_job::numbers::{count, counted, worded};
 use vesica_job::report::Changes;
-use vesica_job::rooms::Log;
 use vesica_job::rooms::blocks::{BLOCK, Blocks, Writer};
 use vesica_job::rooms::key::{Given, Secret};
+use vesica_job::rooms::{Clock, Log};
 use vesica_job::worlds::Disk;
 use vesica_job::{Control, JobError, World};
-use vesica_spec::service::{AskPlan, KeptPlan};
+use vesica_spec::Rule;
+use vesica_spec::service::{AskPlan, KeptPlan, with_ending};
 use vesica_store::{Limits, MOST_MANIFEST_BYTES, Manifest};
-use vesica_table::{InOrder, ReadAt};
+use vesica_table::{InOrder, ReadAt, Table};
 use vesica_types::KeyDigest;
 
 /// The kind of the kept file, and the number of its format.
@@ -267,7 +268,7 @@ impl<'a> Kept<'a> {
         };
         let given = Given::key(&kept.key, "mine.kept.key", ctl)?;
         let (disk, whose) = (world.disk.clone(), whose(plan));
-        let path = beside(&kept.path, ".log");
+        let path = with_ending(&kept.path, ".log");
         let (log, begin, mut answers) = open_log(&disk, &path, &given)?;
         let secret = secret(&given);
         let last = last(&*disk, plan, &secret, (&whose, &offer))?;
@@ -386,7 +387,7 @@ impl<'a> Kept<'a> {
             days,
             manifest,
         };
-        let new = beside(&self.plan.path, ".new");
+        let new = with_ending(&self.plan.path, ".new");
         let mut out = Writer::create(&*self.disk, &new, KIND, &self.secret, TEXT, ctl)?;
         out.write(&head.encode())?;
         let mut texts = known.texts.iter().flat_map(Texts::rows);
@@ -422,6 +423,32 @@ impl<'a> Kept<'a> {
         // changed since the run before this one.
         let _ = self.disk.sync_name(path);
         Ok(())
+    }
+}
+
+/// The keys that a plan's tables are about, and what is kept of them. The tables are the plan's, or the one of the keys that were added and the one of
+/// those that were removed.
+///
+/// # Errors
+/// What is wrong with the tables, with the row; those of the kept file.
+pub fn read(
+    plan: &AskPlan,
+    (table, removed): (&dyn Table, Option<&dyn Table>),
+    rules: &[Vec<Rule>],
+    past: Option<&Past<'_>>,
+    clock: &mut Clock<'_>,
+    ctl: &Control,
+) -> Result<(Wants, Option<Known>), Error> {
+    let (wants, day) = clock.phase("read", "rows", table.rows(), || match plan.day {
+        None => Ok((Wants::read(plan, table, rules, ctl)?, None)),
+        Some(_) => Day::read(plan, (table, removed), rules, ctl).map(|(wants, day)| (wants, Some(day))),
+    })?;
+    match past {
+        None => Ok((wants, None)),
+        Some(past) => {
+            let (wants, known) = clock.phase("recall", "keys", None, || past.recall((wants, day), ctl))?;
+            Ok((wants, Some(known)))
+        }
     }
 }
 
@@ -820,11 +847,4 @@ fn refused(path: &Path, why: &str) -> Error {
 fn damaged(path: &Path) -> Error {
     let why = "one of its blocks is not as it was sealed; restore it from a copy, or remove it, and the next run asks for every key";
     Error::Damaged { path: path.to_owned(), why: why.to_owned() }
-}
-
-/// The path of a file beside another one: this ending behind its name.
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    PathBuf::from(name)
 }

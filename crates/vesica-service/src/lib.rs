@@ -13,7 +13,7 @@ mod audit;
 mod budget;
 mod day;
 mod error;
-mod fetch;
+mod evaluate;
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(test)]
@@ -30,6 +30,7 @@ mod output;
 mod patience;
 mod prepare;
 mod reading;
+mod report;
 mod retrieve;
 mod reveals;
 mod secret;
@@ -40,22 +41,22 @@ mod standing;
 mod stock;
 mod suite;
 mod tags;
+mod talk;
 mod values;
 mod wants;
 
-pub use ask::{Run, ask};
+pub use ask::{Run, ask, files};
 pub use error::Error;
-pub use fetch::{Brought, fetch};
 pub use invite::{has_keys, offered, would_learn};
 pub use look::{check_client, check_server, plan_client, plan_server};
 pub use offer::{Offer, spelled};
-pub use output::files;
 pub use prepare::{Change, Prepared, Product, prepare};
 pub use retrieve::bench::{Cell, Choice as BenchChoice, pir as bench_pir};
 pub use retrieve::make::{Changed, Made};
 pub use retrieve::recompute::audit_store;
 pub use serve::{Again, serve};
 pub use suite::{Kind, retrieving};
+pub use talk::{Brought, fetch};
 pub use vesica_store::Built;
 
 /// Randomness of the system's, for what is only measured.

@@ -1,11 +1,11 @@
 //! What can be known of a service before it runs: `vesica check` and `vesica plan` of its documents.
 
-use crate::ask::{expected_rules, read, removed};
+use crate::ask::{files, local, removed};
 use crate::day::Texts;
 use crate::error::Error;
-use crate::kept::{self, Past};
+use crate::kept::{self, Past, read};
 use crate::messages::ELEMENT;
-use crate::offer::{Offer, spelled};
+use crate::offer::{Offer, expected_rules, spelled};
 use crate::retrieve::epoch::date;
 use crate::suite::{self, Asking, Kind};
 use crate::wants::padded;
@@ -87,8 +87,8 @@ pub fn check_client(plan: &AskPlan, ctl: &Control) -> Result<Checked, Error> {
     let endpoint = link::endpoint(plan, ctl)?;
     checked.add("identity", identity(&endpoint.security));
     if plan.input.is_some() || plan.output.is_some() {
-        let io = crate::output::files(plan)?;
-        crate::output::local(plan, &io)?;
+        let io = files(plan)?;
+        local(plan, &io)?;
         let removed = removed(plan)?;
         let table = io.table;
         let columns: Vec<String> = table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();

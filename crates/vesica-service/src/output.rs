@@ -1,15 +1,14 @@
 //! From what was found to rows of a file: the client's rows that were found, with the values that the server has beside them.
 
 use crate::error::Error;
-use crate::kept::Known;
 use crate::offer::Offer;
 use crate::values;
 use crate::wants::Wants;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use vesica_job::report::LeftOut;
-use vesica_job::rooms::{Share, probe};
-use vesica_job::{Control, Io, JobError, Target, World};
+use vesica_job::rooms::Share;
+use vesica_job::{Control, Io, JobError, Target};
 use vesica_spec::service::AskPlan;
 use vesica_store::Found;
 use vesica_table::{Beside, Format, Picks, Sink, Staged, Table, View, Widened, Written, free_bytes, gather};
@@ -107,44 +106,6 @@ pub fn told(
     let table =
         plan.input.as_ref().map_or_else(String::new, |(input, _)| format!("{}: ", input.origin.name().display()));
     left_out.inspect(|left| ctl.note(format!("{table}{}", left.in_words()))).collect()
-}
-
-/// The files that the plan names.
-///
-/// # Errors
-/// Those of opening the table; a document that names none.
-pub fn files(plan: &AskPlan) -> Result<Io, Error> {
-    let missing = |field, why: &str| Err(Error::Missing { field, why: why.to_owned() });
-    let Some((input, _)) = &plan.input else {
-        return missing(
-            "mine.input",
-            "name the table whose keys are asked for: input = { path = \"…\", keys = [\"…\"] }",
-        );
-    };
-    if plan.output.is_none() && changes(plan).next().is_none() {
-        return missing("mine.output", "name the file for the rows that are found: output = { path = \"…\" }");
-    }
-    let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn Target>);
-    Ok(Io { table: vesica_table::open(input)?, target, connections: Vec::new(), world: World::default() })
-}
-
-/// What is wrong with the table and the place for its rows, as far as that is seen without the server.
-pub fn local(plan: &AskPlan, io: &Io) -> Result<(), Error> {
-    let table = &*io.table;
-    // Asks for the columns, and reads nothing yet.
-    drop(table.keys(plan.input.as_ref().map_or(&[], |(_, keys)| keys), 1)?);
-    let target = io.target.as_deref();
-    if target.is_none() && changes(plan).next().is_none() {
-        return Err(Error::Setup("mine.output is missing".into()));
-    }
-    for target in target.into_iter().chain(changes(plan).map(|output| output as &dyn Target)) {
-        match &plan.columns {
-            None => drop(target.sink(&table.facts())?),
-            Some(names) => drop(target.sink(&View::new(table, names)?.facts())?),
-        }
-    }
-    plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
-    Ok(())
 }
 
 /// Where rows go that say what changed since the last run.
@@ -353,8 +314,8 @@ impl Chosen<'_> {
     }
 }
 
-/// Writes the rows that were found, with these columns of values. Hits stand in the order of what they came for. Where it is `known` which wants
-/// were found before, also the rows that were gained and lost since: all files are put in their places when all are written.
+/// Writes the rows that were found, with these columns of values. Hits stand in the order of what they came for. Where it is known which wants
+/// were found `before`, also the rows that were gained and lost since: all files are put in their places when all are written.
 ///
 /// # Errors
 /// Those of the outputs; a file of the cache that changed meanwhile.
@@ -364,9 +325,9 @@ pub fn write<'a>(
     columns: &'a [String],
     wants: &Wants,
     hits: &[Hit<'_>],
-    known: Option<&Known>,
+    before: Option<&dyn Fn(usize) -> bool>,
 ) -> Result<Rows, Error> {
-    let places = known.and(plan.kept.as_ref()).map_or((None, None), |kept| (kept.gained.as_ref(), kept.lost.as_ref()));
+    let places = before.and(plan.kept.as_ref()).map_or((None, None), |kept| (kept.gained.as_ref(), kept.lost.as_ref()));
     let memory = Share::Picks.of(plan.memory) / (1 + usize::from(places.0.is_some()) + usize::from(places.1.is_some()));
     let new = |target: Option<&'a dyn Target>, columns: &'a [String]| -> Result<Option<Chosen<'a>>, Error> {
         let picks = || Picks::new(wants.rows, memory, &plan.scratch);
@@ -379,7 +340,7 @@ pub fn write<'a>(
     // The hit of each want, counted from 1.
     let mut of_want = vec![0u32; wants.digests.len()];
     (1..).zip(hits).for_each(|(number, hit)| of_want[hit.want] = number);
-    let before = |want| known.is_some_and(|known| known.before(want));
+    let before = |want| before.is_some_and(|before| before(want));
     let mut left = Lost::ALL.map(|lost| (lost, Vec::new()));
     let mut has_row = vec![false; hits.len()];
     wants.each(|row, want| {

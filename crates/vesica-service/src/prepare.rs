@@ -268,7 +268,7 @@ pub struct Opened {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::retrieve::digest_of_index;
+    use crate::values::digest_of_index;
     use arrow_array::{RecordBatch, StringArray};
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;

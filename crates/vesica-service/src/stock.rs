@@ -313,7 +313,8 @@ mod tests {
     use super::*;
     use crate::retrieve::desk::tests::{NO_HINT, follow, house_of, house_with, put, value};
     use crate::retrieve::epoch::Epoch;
-    use crate::retrieve::{desk, digest_of_index, epoch, retrieval, unpad};
+    use crate::retrieve::{desk, epoch, retrieval, unpad};
+    use crate::values::digest_of_index;
     use std::path::Path;
     use vesica_session::SessionRng;
     use vesica_spec::service::ServiceProtocol;

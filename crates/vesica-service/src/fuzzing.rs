@@ -2,10 +2,10 @@
 
 use crate::messages::Question;
 use crate::offer::{Offer, sample};
+use crate::prepare::signer::Signer;
 use crate::retrieve::changes::{self, Entry};
 use crate::retrieve::epoch::{Epoch, Layout};
 use crate::retrieve::{body_bytes, reals, retrieval, tag, unpad};
-use crate::signer::Signer;
 use crate::{suite, values};
 use vesica_spec::service::{By, Preset, Private};
 

@@ -6,8 +6,8 @@
 
 use crate::error::Error;
 use crate::offer::Offer;
+use crate::prepare::secret::Root;
 use crate::retrieve::desk::Desk;
-use crate::secret::Root;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant, SystemTime};

@@ -4,11 +4,11 @@
 //! or records, which it fetches by a retrieval scheme ([`crate::retrieve`]). A [`Suite`] is one or the other, and a scheme is a file in
 //! `retrieve/schemes/` and a line of [`ALL`].
 
+use crate::client::kept::Known;
 use crate::error::Error;
-use crate::kept::Known;
+use crate::found::Hit;
 use crate::messages::Counter;
 use crate::offer::Offer;
-use crate::output::Hit;
 use crate::prepare::{Change, Prepared};
 use crate::retrieve::schemes::{download, lattice, piano, simple};
 use crate::retrieve::{Copying, Records, Scheme};

@@ -1,15 +1,15 @@
 //! The store of tags: a client copies it, and finds its keys in it by what comes out of the function. Nothing else is asked for.
 
 use crate::error::Error;
+use crate::found::{Hit, Lost, Value};
 use crate::look::list;
 use crate::messages::{Counter, ELEMENT};
 use crate::offer::Offer;
-use crate::output::{Hit, Lost, Value};
+use crate::prepare::reading::{Read, Reader, Values};
+use crate::prepare::secret::{self, Root, Use};
 use crate::prepare::{self, Before, Change, Keyed, Prepared, Product};
-use crate::reading::{Read, Reader, Values};
 use crate::retrieve::copying::room_for;
 use crate::retrieve::{Copying, Scheme};
-use crate::secret::{self, Root, Use};
 use crate::stock::{Served, Stock, other_offer};
 use crate::suite::{Asked, Asking, Copied, Earlier, Fetched, Suite, Was};
 use crate::wants::Wants;

@@ -4,7 +4,7 @@ use super::epoch::{self, CHUNK, Epoch};
 use super::{Retrieval, Server, Turn, changes, retrieval};
 use crate::error::Error;
 use crate::offer::{Offer, hex};
-use crate::secret::Root;
+use crate::prepare::secret::Root;
 use crate::stock::{Served, Stock, other_offer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -269,7 +269,7 @@ pub(crate) mod tests {
     use super::super::epoch::Layout;
     use super::super::{Scheme, body_bytes, pad, unpad};
     use super::*;
-    use crate::signer::Signer;
+    use crate::prepare::signer::Signer;
     use crate::suite::{self, Kind};
     use crate::values::digest_of_index;
     use vesica_session::SessionRng;

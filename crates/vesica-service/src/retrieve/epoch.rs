@@ -6,7 +6,7 @@
 use super::{body_bytes, has_sums};
 use crate::error::Error;
 use crate::offer::{Offer, hex, unhex};
-use crate::secret::Root;
+use crate::prepare::secret::Root;
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use std::path::Path;

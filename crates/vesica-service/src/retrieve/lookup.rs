@@ -6,9 +6,9 @@
 use super::epoch::{CHUNK, Epoch};
 use super::{Client, Copying, Retrieval, Scheme, has_reals, misused, reals, unpad};
 use crate::error::Error;
+use crate::found::{Hit, Lost, Texts, Value};
 use crate::messages::{Counter, MOST_KEYS};
 use crate::offer::Offer;
-use crate::output::{Hit, Lost, Texts, Value};
 use crate::suite::{Asked, Copied, Earlier};
 use crate::values;
 use crate::wants::Wants;

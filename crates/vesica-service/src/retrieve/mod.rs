@@ -31,9 +31,9 @@ pub mod sessions;
 pub mod window;
 
 use crate::error::Error;
+use crate::found::Lost;
 use crate::messages::Counter;
 use crate::offer::Offer;
-use crate::output::Lost;
 use crate::prepare::{Change, Prepared};
 use crate::reveals;
 use crate::stock::Stock;

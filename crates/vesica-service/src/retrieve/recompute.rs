@@ -8,7 +8,7 @@ use super::{change, changes, desk, retrieval};
 use crate::error::Error;
 use crate::offer::{Offer, hex, spelled};
 use crate::prepare;
-use crate::reading::Reader;
+use crate::prepare::reading::Reader;
 use std::path::Path;
 use vesica_job::numbers::{counted, size};
 use vesica_job::{Checked, Control, World};

@@ -6,7 +6,7 @@ use super::super::lookup::Place;
 use super::super::window::Kept;
 use super::super::{Client, Copying, Costs, Ready, Retrieval, Scheme, Server, Turn, in_turn, rounds_of};
 use crate::error::Error;
-use crate::output::Lost;
+use crate::found::Lost;
 use std::sync::Arc;
 use vesica_job::numbers::size;
 use vesica_pir::piano::{Builder, Intent, TOGETHER};

@@ -43,10 +43,10 @@
 //! So no key is asked for twice whose answer reached the disk. A process that is killed behind its last write, and before it has said that it is
 //! done, leaves a run that is over: the numbers of runs tell whoever missed its outputs.
 
-use crate::day::{Day, Texts};
+use crate::client::day::{Day, Texts};
 use crate::error::Error;
+use crate::found::Hit;
 use crate::offer::{Offer, spelled};
-use crate::output::Hit;
 use crate::retrieve::epoch::date;
 use crate::suite::Was;
 use crate::wants::Wants;

@@ -1,9 +1,9 @@
 //! From keys to what the server's function makes of them: the client's side of the questions for keys.
 
-use crate::budget::{Pace, Remedy, remedy};
 use crate::error::Error;
 use crate::messages::{Counter, MOST_LANES, MOST_REFUSALS, shares};
 use crate::offer::Offer;
+use crate::refusal::{Pace, Remedy, remedy};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::rooms::scope;
 use vesica_job::{Control, Event, World};

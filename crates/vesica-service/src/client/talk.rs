@@ -1,13 +1,13 @@
 //! A conversation with the server, from the client's side: what it copies before it asks, and what it asks for then.
 
-use crate::day::Texts;
+use crate::client::day::Texts;
+use crate::client::evaluate::{KEPT_AT_ONCE, evaluate, function};
+use crate::client::kept::{self, Kept, Known, read};
+use crate::client::output::{room, takes};
 use crate::error::Error;
-use crate::evaluate::{KEPT_AT_ONCE, evaluate, function};
-use crate::kept::{self, Kept, Known, read};
 use crate::link;
 use crate::messages::{Counter, MOST_KEYS};
 use crate::offer::{Offer, rules_of};
-use crate::output::{room, takes};
 use crate::retrieve::Copying;
 use crate::suite::{Asked, Copied, Fetched};
 use crate::wants::{Wants, padded};

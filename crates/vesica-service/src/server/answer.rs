@@ -1,17 +1,17 @@
 //! A conversation with one client, from the server's side.
 
-use crate::audit::{Audit, Entry, What};
-use crate::budget::Budget;
 use crate::error::Error;
 use crate::messages::{self, LINE, MOST_KEYS, MOST_LANES, MOST_REFUSALS, Question, shares};
-use crate::metrics::Metrics;
 use crate::offer::Offer;
-use crate::patience::{PATIENCE, Patience};
 use crate::prepare::Opened;
+use crate::prepare::secret::Root;
 use crate::retrieve::desk::Desk;
 use crate::retrieve::records_a_row;
 use crate::retrieve::sessions::Room;
-use crate::secret::Root;
+use crate::server::audit::{Audit, Entry, What};
+use crate::server::budget::Budget;
+use crate::server::metrics::Metrics;
+use crate::server::patience::{PATIENCE, Patience};
 use crate::stock::{Served, States, Stock, Ticket};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -940,9 +940,9 @@ mod tests {
             };
             // r·H(x), for the row that there is in both epochs.
             let ask = |counter: &mut Counter<'_>, epoch: &Epoch| -> Result<[u8; 32], Error> {
-                let function = crate::evaluate::function(&offer, epoch.public())?;
+                let function = crate::client::evaluate::function(&offer, epoch.public())?;
                 let asked = [KeyDigest(digest_of_index(0))];
-                Ok(crate::evaluate::request(
+                Ok(crate::client::evaluate::request(
                     &*function,
                     &asked,
                     1,

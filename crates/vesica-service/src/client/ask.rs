@@ -3,14 +3,14 @@
 //! One road for all protocols. What a client copies first, what it asks for beside the function, and how it finds rows in what came are
 //! the protocol's ([`Copied`](crate::suite::Copied)).
 
+use crate::client::kept::{Kept, Next, read};
+use crate::client::output::{changes, told, write};
+use crate::client::report::{Work, report};
+use crate::client::talk::{Answered, converse};
 use crate::error::Error;
-use crate::kept::{Kept, Next, read};
 use crate::link;
 use crate::offer::expected_rules;
-use crate::output::{changes, told, write};
-use crate::report::{Work, report};
 use crate::suite::Earlier;
-use crate::talk::{Answered, converse};
 use vesica_job::report::{Outcome, Report, Written};
 use vesica_job::rooms::{Clock, probe};
 use vesica_job::{Control, Io, Target, World};

@@ -1,12 +1,12 @@
 //! A service from its start to its stop: a door, a thread for each client that came through it, and what may change meanwhile.
 
-use crate::answer::{Answers, converse};
-use crate::audit::Audit;
-use crate::budget::Budget;
 use crate::error::Error;
-use crate::metrics::Metrics;
 use crate::offer::spelled;
 use crate::retrieve::epoch::date;
+use crate::server::answer::{Answers, converse};
+use crate::server::audit::Audit;
+use crate::server::budget::Budget;
+use crate::server::metrics::Metrics;
 use crate::{link, prepare};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

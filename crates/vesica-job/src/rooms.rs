@@ -6,7 +6,6 @@ pub use crate::meet::peers::{Authorities, Listening, identity, road};
 pub use crate::output::part::{probe, replace, replace_privately, save};
 pub use crate::output::places::Places;
 pub use crate::seal::blocks;
-pub use crate::seal::disk;
 pub use crate::seal::key;
 pub use crate::seal::log::Log;
 pub use crate::tell::clock::{Clock, Times};

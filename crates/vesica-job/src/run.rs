@@ -71,7 +71,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     plan.notes.iter().for_each(|note| ctl.note(note.clone()));
     let local = local::open(plan, io, ctl)?;
     let mut ledger = Ledger::open(plan, &local.scratch, &local.io.world.disk, ctl)?;
-    budget::room(plan, ledger.started().map(|start| &start.salt))?;
+    budget::room(plan, ledger.started().map(|start| &start.salt), &local.io.world)?;
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
     let met = side.meet(&mut ledger, &mut clock, ctl);
     let report = match (met, std::mem::replace(&mut side.stage, Stage::Read)) {
@@ -450,7 +450,7 @@ impl<'a> Side<'a> {
             link::room(plan, &agreed.sizes)?;
         }
         // Noise is paid for before anything is sent that it hides, and after a break it is the same again.
-        budget::spend(plan, &agreed.salt)?;
+        budget::spend(plan, &agreed.salt, &world)?;
         let mut drawn_once =
             plan.suite.draws_once().then(|| SessionRng::from_seed(zeroize::Zeroizing::new(*agreed.coins.expose())));
         let rng_of_the_run = drawn_once.as_mut().unwrap_or(&mut rng);

@@ -1,11 +1,11 @@
 //! A client that asks day after day, and remembers: against a full join of both tables, killed at every write, with servers that lie, and as
 //! the server sees it.
 
+use crate::client::kept::Kept;
+use crate::client::output::room;
 use crate::error::Error;
 use crate::hostile::{House, STORE, Said, put_back};
-use crate::kept::Kept;
 use crate::offer::Offer;
-use crate::output::room;
 use crate::wants::Wants;
 use crate::{Change, Run, ask, files};
 use std::collections::BTreeSet;
@@ -978,7 +978,7 @@ fn a_part_that_is_searched_otherwise_than_it_reads_ends_nobodys_run() {
     let table = vesica_table::open(&holder.input.as_ref().unwrap().0).unwrap();
     let wants = Wants::read(&holder, &*table, &[Vec::new()], &ctl).unwrap();
     let public = Offer::load(&store).unwrap().public().unwrap();
-    let function = crate::secret::root(&street.house.server, &public, &ctl).unwrap().0.function().unwrap();
+    let function = crate::prepare::secret::root(&street.house.server, &public, &ctl).unwrap().0.function().unwrap();
     let (keys, mut outputs) = (wants.digests.iter().copied().map(KeyDigest).collect::<Vec<_>>(), Vec::new());
     function.eval(&keys, &mut outputs);
     let bits = Store::open(&store).unwrap().manifest().tag_bits();
@@ -1116,7 +1116,7 @@ fn a_kept_file_is_of_use_to_its_own_run_alone() {
 #[test]
 fn records_of_answers_are_whole_batches() {
     for batch in [1, 2, 10_000, 1 << 15, (1 << 15) + 1, 1 << 20] {
-        let record = crate::kept::record(batch) as u64;
+        let record = crate::client::kept::record(batch) as u64;
         assert!(record.is_multiple_of(batch) && record * 64 <= 64 << 20 && record > 1 << 14, "{batch}: {record}");
     }
 }

@@ -6,8 +6,8 @@
 
 use crate::error::Error;
 use crate::offer::Offer;
+use crate::prepare::secret::{self, Seed, Use};
 use crate::retrieve::epoch::Epoch;
-use crate::secret::{self, Seed, Use};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use std::fs::File;
 use std::time::{Duration, SystemTime};

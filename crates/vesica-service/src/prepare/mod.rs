@@ -1,12 +1,16 @@
 //! From a table to what is served: a store of tags, or an epoch of records; no network.
 
+pub mod reading;
+pub mod secret;
+pub mod signer;
+
 use crate::error::Error;
 use crate::offer::Offer;
 use crate::retrieve::epoch::{self, date};
 use crate::retrieve::make::Made;
-use crate::secret::{self, Use};
 use crate::stock::Stock;
 use crate::suite::Kind;
+use secret::Use;
 use std::path::PathBuf;
 use vesica_job::{Control, JobError, World};
 use vesica_spec::service::{Hint, ServePlan, ServiceProtocol};
@@ -278,7 +282,7 @@ pub struct Opened {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::retrieve::digest_of_index;
+    use crate::values::digest_of_index;
     use arrow_array::{RecordBatch, StringArray};
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;

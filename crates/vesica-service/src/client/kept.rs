@@ -47,10 +47,10 @@
 //! So no key is asked for twice whose answer reached the disk. A process that is killed behind its last write, and before it has said that it is
 //! done, leaves a run that is over: the numbers of runs tell whoever missed its outputs.
 
-use crate::day::{Day, Texts};
+use crate::client::day::{Day, Texts};
 use crate::error::Error;
+use crate::found::Hit;
 use crate::offer::{Offer, spelled};
-use crate::output::Hit;
 use crate::retrieve::epoch::date;
 use crate::suite::Was;
 use crate::wants::Wants;
@@ -60,14 +60,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use vesica_job::numbers::{count, counted, worded};
 use vesica_job::report::Changes;
-use vesica_job::rooms::Log;
 use vesica_job::rooms::blocks::{BLOCK, Blocks, Writer};
 use vesica_job::rooms::key::{Given, Secret};
+use vesica_job::rooms::{Clock, Log};
 use vesica_job::worlds::Disk;
 use vesica_job::{Control, JobError, World};
-use vesica_spec::service::{AskPlan, KeptPlan};
+use vesica_spec::Rule;
+use vesica_spec::service::{AskPlan, KeptPlan, with_ending};
 use vesica_store::{Limits, MOST_MANIFEST_BYTES, Manifest};
-use vesica_table::{InOrder, ReadAt};
+use vesica_table::{InOrder, ReadAt, Table};
 use vesica_types::KeyDigest;
 
 /// The kind of the kept file, and the number of its format.
@@ -293,7 +294,7 @@ impl<'a> Kept<'a> {
         };
         let given = Given::key(&kept.key, "mine.kept.key", ctl)?;
         let (disk, whose) = (world.disk.clone(), whose(plan));
-        let path = beside(&kept.path, OF_LOG);
+        let path = with_ending(&kept.path, OF_LOG);
         let (log, begin, mut answers) = open_log(&disk, &path, &given)?;
         let secret = secret(&given);
         let last = last(&*disk, plan, &secret, (&whose, &offer))?;
@@ -416,9 +417,9 @@ impl<'a> Kept<'a> {
             days,
             manifest,
         };
-        let new = beside(&self.plan.path, OF_NEXT);
+        let new = with_ending(&self.plan.path, OF_NEXT);
         // Outputs of an earlier attempt may be in their places: what says so stays until this file is whole.
-        let begun = if self.past.written.is_some() { beside(&self.plan.path, OF_PART) } else { new.clone() };
+        let begun = if self.past.written.is_some() { with_ending(&self.plan.path, OF_PART) } else { new.clone() };
         let mut out = Writer::create(&*self.disk, &begun, KIND, &self.secret, TEXT, ctl)?;
         out.write(&head.encode())?;
         let mut texts = known.texts.iter().flat_map(Texts::rows);
@@ -465,6 +466,32 @@ impl Ending {
         // changed since the run before this one.
         let _ = self.disk.sync_name(path);
         Ok(())
+    }
+}
+
+/// The keys that a plan's tables are about, and what is kept of them. The tables are the plan's, or the one of the keys that were added and the one of
+/// those that were removed.
+///
+/// # Errors
+/// What is wrong with the tables, with the row; those of the kept file.
+pub fn read(
+    plan: &AskPlan,
+    (table, removed): (&dyn Table, Option<&dyn Table>),
+    rules: &[Vec<Rule>],
+    past: Option<&Past<'_>>,
+    clock: &mut Clock<'_>,
+    ctl: &Control,
+) -> Result<(Wants, Option<Known>), Error> {
+    let (wants, day) = clock.phase("read", "rows", table.rows(), || match plan.day {
+        None => Ok((Wants::read(plan, table, rules, ctl)?, None)),
+        Some(_) => Day::read(plan, (table, removed), rules, ctl).map(|(wants, day)| (wants, Some(day))),
+    })?;
+    match past {
+        None => Ok((wants, None)),
+        Some(past) => {
+            let (wants, known) = clock.phase("recall", "keys", None, || past.recall((wants, day), ctl))?;
+            Ok((wants, Some(known)))
+        }
     }
 }
 
@@ -834,7 +861,7 @@ fn written(
     secret: &Secret,
     [whose, offer, base]: [&[u8; 32]; 3],
 ) -> Option<(u64, [u8; 32])> {
-    let new = Head::read(&Blocks::open(disk, &beside(path, OF_NEXT), KIND, secret, TEXT)?)?;
+    let new = Head::read(&Blocks::open(disk, &with_ending(path, OF_NEXT), KIND, secret, TEXT)?)?;
     if [&new.whose, &new.offer, &new.base] == [whose, offer, base] { new.day() } else { None }
 }
 
@@ -884,12 +911,5 @@ fn damaged(path: &Path) -> Error {
 
 /// The files of what is kept at a path: the kept file, the log, and a new kept file under both of its names.
 pub fn files(path: &Path) -> [PathBuf; 4] {
-    ["", OF_LOG, OF_NEXT, OF_PART].map(|ending| beside(path, ending))
-}
-
-/// The path of a file beside another one: this ending behind its name.
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    PathBuf::from(name)
+    ["", OF_LOG, OF_NEXT, OF_PART].map(|ending| with_ending(path, ending))
 }

@@ -1,6 +1,6 @@
 //! What can be known of a service before it runs: `vesica check` and `vesica plan` of its documents.
 
-use crate::client::ask::{files, local, removed};
+use crate::client::ask::{are_apart, files, local, removed};
 use crate::client::day::Texts;
 use crate::client::kept::{self, Past, read};
 use crate::error::Error;
@@ -94,7 +94,7 @@ pub fn check_client(plan: &AskPlan, ctl: &Control) -> Result<Checked, Error> {
         local(plan, &io)?;
         let removed = removed(plan)?;
         let table = io.table;
-        output::are_apart(plan, &*table, removed.as_deref())?;
+        are_apart(plan, &*table, removed.as_deref())?;
         let columns: Vec<String> = table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
         let removed = removed.map_or_else(String::new, |table| format!("; removed: {}", table.path().display()));
         checked.add("input", format!("{}: {}{removed}", table.path().display(), columns.join(", ")));

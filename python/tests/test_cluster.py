@@ -439,12 +439,32 @@ def test_a_file_that_changes_during_a_run_is_refused(place: Path, port: int, mon
 
 
 def test_a_row_that_is_lost_before_it_is_written_is_missed() -> None:
-    source = SimpleNamespace(discard=lambda run: None, write=lambda *args: 3)
+    source = SimpleNamespace(discard=lambda run: None, see=lambda run: None, write=lambda *args: 3)
     side = SimpleNamespace(source=source, on=None, all_learn=False, _phase=lambda *args: nullcontext())
     terms, work = SimpleNamespace(order=lambda: list(range(8))), SimpleNamespace(run="none")
     drive.Run._write(side, work, terms, {0: 1, 7: 2})
     with pytest.raises(vesica.InternalError, match="4 rows were found, and 3 of them came"):
         drive.Run._write(side, work, terms, {0: 2, 7: 2})
+
+
+def test_a_part_that_is_missing_is_missed_while_the_other_side_is_there(place: Path, port: int) -> None:
+    """The other side ended well, and this one failed behind it: without `mine.resume` both had to match everything again."""
+    pq.write_table(pa.table({"id": ["a"], "n": [1]}), place / "t.parquet")
+    source, work = drive.OfFiles(rows.files(place / "t.parquet"), jobs(port)[0], place / "out"), rows.Work(Kit("none"), str(place), "a-run")
+
+    def elsewhere(on: Any, work: Any, units: list[int], with_pair: bool) -> int:
+        own = source.output.begin(work.run)
+        source.told = [own.put(0, functools.partial(pq.write_table, pa.table({"n": [1]})))]
+        # The worker has another disk under the output's name.
+        (Path(own.where) / source.told[0][0]).unlink()
+        return 1
+
+    source.write = elsewhere
+    side = SimpleNamespace(source=source, on=None, all_learn=True, _phase=lambda *args: nullcontext())
+    terms = SimpleNamespace(order=lambda: [0])
+    # Only behind `_write` the other side is told that this one is done.
+    with pytest.raises(vesica.ConfigError, match="part-000000.parquet: is not there, and a worker put 1 rows there"):
+        drive.Run._write(side, work, terms, {0: 1})
 
 
 def test_no_task_is_shown_which_units_have_a_match() -> None:
@@ -454,7 +474,7 @@ def test_no_task_is_shown_which_units_have_a_match() -> None:
         given.append(units)
         return 2 if units else 0
 
-    source = SimpleNamespace(discard=lambda run: None, write=write)
+    source = SimpleNamespace(discard=lambda run: None, see=lambda run: None, write=write)
     side = SimpleNamespace(source=source, on=None, all_learn=False, _phase=lambda *args: nullcontext())
     terms, work = SimpleNamespace(order=lambda: [5, 7, 0, 1, 3]), SimpleNamespace(run="none")
     drive.Run._write(side, work, terms, {0: 0, 3: 2, 7: 0})
@@ -916,6 +936,7 @@ def test_rows_that_are_not_in_their_place_are_nobody_elses_and_do_not_stay(place
     usual.mkdir()
     # As a task leaves it that was killed.
     (beside / ".part-000000.parquet.00").write_bytes(b"half a row")
+    source.see("a-run")
     source.commit("a-run")
     out = place / "out"
     assert out.stat().st_mode == usual.stat().st_mode and [one.name for one in out.iterdir()] == ["part-000000.parquet"]
@@ -1040,7 +1061,7 @@ def test_parts_of_a_run_that_has_not_ended_are_this_runs_to_write(bucket: str, t
     # Nor is the other side's, which calls the run by the same name.
     with pytest.raises(vesica.ConfigError, match="is there already"):
         drive.Placed(place, True, "bob").ready(runs)
-    for late in (source.output.begin, source.commit):
+    for late in (source.output.begin, source.see, source.commit):
         with pytest.raises(vesica.ConfigError, match="came to be there while the run lasted"):
             late(runs[0])
     source.discard(runs[1])
@@ -1049,6 +1070,7 @@ def test_parts_of_a_run_that_has_not_ended_are_this_runs_to_write(bucket: str, t
     # As of a driver that was killed, or that begins now and will be refused.
     there.put("_probe-0123456789abcdef", [b""])
     source.ready(runs)
+    source.see(runs[0])
     source.commit(runs[0])
     there.remove("_probe-0123456789abcdef")
     assert sorted(there.below()) == ["_SUCCESS", f"part-000003{ends[0]}.parquet"] and source.written()["rows"] == 0
@@ -1091,19 +1113,34 @@ def test_no_part_is_missed_unseen(bucket: str, tmp_path: Path) -> None:
         source.told = [own.put(0, some), own.put(1, some)]
         third = output.Place(own.where, own.of).put(2, some)
         with pytest.raises(vesica.ConfigError, match="part-000002.*: was put by no task that was counted; remove it"):
-            source.commit("a" * 64)
+            source.see("a" * 64)
         source.told.append(third)
         own.put(2, functools.partial(pq.write_table, pa.table({"n": [1]})))
         with pytest.raises(vesica.ConfigError, match="part-000002.*: has 1 rows, and a worker put 2 rows there"):
-            source.commit("a" * 64)
-        if "://" in given:
-            source.output.there.remove_all([third[0]])
-        else:
-            (Path(own.where) / third[0]).unlink()
-        with pytest.raises(vesica.ConfigError, match="part-000002.*: is not there, and a worker put 2 rows there; name a place that is the same"):
-            source.commit("a" * 64)
-        assert source.written()["rows"] == 0
+            source.see("a" * 64)
+
+        def remove(part: output.Part) -> None:
+            if "://" in given:
+                source.output.there.remove_all([part[0]])
+            else:
+                (Path(own.where) / part[0]).unlink()
+
+        remove(third)
+        missing = "part-000002.*: is not there, and a worker put 2 rows there; name a place that is the same"
+        with pytest.raises(vesica.ConfigError, match=missing):
+            source.see("a" * 64)
         own.put(2, some)
+        source.see("a" * 64)
+        # What comes or goes behind that is seen at the end.
+        remove(third)
+        with pytest.raises(vesica.ConfigError, match=missing):
+            source.commit("a" * 64)
+        own.put(2, some)
+        more = own.put(3, some)
+        with pytest.raises(vesica.ConfigError, match="part-000003.*: was put by no task that was counted; remove it"):
+            source.commit("a" * 64)
+        remove(more)
+        assert source.written()["rows"] == 0
         source.commit("a" * 64)
         assert source.written()["rows"] == 6
 
@@ -1115,6 +1152,7 @@ def test_what_says_that_all_parts_are_there_never_stands_without_them(bucket: st
     def written() -> drive.Placed:
         source = drive.Placed(place, True, "alice")
         source.told = [source.output.begin(run).put(0, some)]
+        source.see(run)
         return source
 
     put = storage.Objects.put

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 import vesica
+from vesica import _core
 
 
 def documents(folder: Path, port: int) -> tuple[dict, dict]:
@@ -54,12 +57,26 @@ def test_prepare_serve_ask(tmp_path: Path, port: int) -> None:
     assert report.outcome.matched == 2
 
 
+def keeps(folder: Path, client: dict) -> pa.Table:
+    """Has the client keep its answers, and gives its table."""
+    (folder / "seal.key").write_bytes(bytes(range(32)))
+    (folder / "seal.key").chmod(0o600)
+    client["mine"]["kept"] = {"path": folder / "bob.kept", "key": folder / "seal.key"}
+    return pa.table({"id": ["0007", "9999", "0008"]})
+
+
+def is_told(client: dict, asked: pa.Table) -> None:
+    """The first run is told to whoever asks next."""
+    for run in (1, 2):
+        report = vesica.Client(client).ask(asked)
+        assert report.outcome.changes.run == run
+        assert report.outcome.changes.gained == (2 if run == 1 else 0)
+        assert report.table.to_arrow().column("id").to_pylist() == ["0007", "0008"]
+
+
 def test_the_day_of_a_caller_that_gives_up_is_told_again(tmp_path: Path, port: int) -> None:
     server, client = documents(tmp_path, port)
-    (tmp_path / "seal.key").write_bytes(bytes(range(32)))
-    (tmp_path / "seal.key").chmod(0o600)
-    client["mine"]["kept"] = {"path": tmp_path / "bob.kept", "key": tmp_path / "seal.key"}
-    asked = pa.table({"id": ["0007", "9999", "0008"]})
+    asked = keeps(tmp_path, client)
 
     def gives_up(event: dict) -> None:
         if event["event"] == "phase_end" and event["name"] == "write":
@@ -72,11 +89,36 @@ def test_the_day_of_a_caller_that_gives_up_is_told_again(tmp_path: Path, port: i
         service.serve()
         with pytest.raises(RuntimeError, match="enough"):
             vesica.Client(client).ask(asked, progress=gives_up)
-        for run in (1, 2):
-            report = vesica.Client(client).ask(asked)
-            assert report.outcome.changes.run == run
-            assert report.outcome.changes.gained == (2 if run == 1 else 0)
-            assert report.table.to_arrow().column("id").to_pylist() == ["0007", "0008"]
+        is_told(client, asked)
+
+
+def test_the_day_of_a_task_that_is_cancelled_when_the_work_is_over_is_told_again(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, client = documents(tmp_path, port)
+    asked = keeps(tmp_path, client)
+    ask = _core.ask
+
+    async def cancelled() -> None:
+        loop = asyncio.get_running_loop()
+
+        def late(*args: Any) -> Any:
+            done = ask(*args)
+            # The rows are on the thread of the work, and the task has not got them.
+            loop.call_soon_threadsafe(task.cancel)
+            return done
+
+        monkeypatch.setattr(_core, "ask", late)
+        task = asyncio.ensure_future(vesica.Client(client).ask_async(asked))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with vesica.Service(server).prepare() as service:
+        client["service"]["offer"] = service.prepared.offer
+        service.serve()
+        asyncio.run(cancelled())
+        monkeypatch.setattr(_core, "ask", ask)
+        is_told(client, asked)
 
 
 def test_a_second_server_of_a_store_is_refused_at_once(tmp_path: Path, port: int) -> None:

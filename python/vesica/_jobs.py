@@ -223,6 +223,8 @@ async def _twin(call: Callable[..., R], *args: Any, **options: Any) -> R:
         stop.set()
         await asyncio.wait([working])
         working.exception()
+        # What came of it may hold a file, and the error that is raised would hold what came of it.
+        del working
         raise
 
 

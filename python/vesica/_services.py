@@ -123,18 +123,28 @@ class Client:
         """Copies what the cache lacks; gives how many keys or rows can be looked up."""
         return _core.fetch(*self._document, watcher(progress), None)
 
-    def ask(
-        self, input: ArrowTable | Any | None = None, *, progress: Progress = None, _stop: _core.Stop | None = None
-    ) -> Report:
+    def ask(self, input: ArrowTable | Any | None = None, *, progress: Progress = None) -> Report:
         """Asks for the keys of `input`, or of the document's `mine.input`. Where the document names no `mine.output`, the rows that were
         found, with their values, are in the report's `table`."""
-        table = None if input is None else exported(input)
-        report, rows = _core.ask(*self._document, table, watcher(progress), _stop)
-        return Report.from_json(report, Table(rows) if rows is not None else None)
+        report, asked = self._ask(input, progress=progress)
+        # Last of all: a run of a caller that gave up is not over, and the next one tells what it would have told.
+        asked.end()
+        return report
 
     async def ask_async(self, input: ArrowTable | Any | None = None, **options: Any) -> Report:
         """As `ask`, for `await`. Cancelling the task stops it."""
-        return await _twin(self.ask, input, **options)
+        report, asked = await _twin(self._ask, input, **options)
+        # A task that was cancelled up to now does not come here, and one that is cancelled later has the report.
+        asked.end()
+        return report
+
+    def _ask(
+        self, input: ArrowTable | Any | None, *, progress: Progress = None, _stop: _core.Stop | None = None
+    ) -> tuple[Report, _core.Asked]:
+        """The report, and what is to be ended when the caller has it."""
+        table = None if input is None else exported(input)
+        report, rows, asked = _core.ask(*self._document, table, watcher(progress), _stop)
+        return Report.from_json(report, Table(rows) if rows is not None else None), asked
 
     def __enter__(self) -> Client:
         return self

@@ -15,23 +15,18 @@ use syn::visit::{self, Visit};
 const LIST: &str = "xtask/circles.toml";
 
 /// A module that has a file, as its names below the crate: `["seal", "key"]`.
-type Module = Vec<String>;
+pub type Module = Vec<String>;
 
 /// Fails with every circle that is not on the list, and with everything on the list that is no circle.
 pub fn check(root: &Path) -> Chore {
     let text = std::fs::read_to_string(root.join(LIST)).map_err(|e| format!("{LIST}: {e}"))?;
     let list: toml::Table = text.parse().map_err(|e| format!("{LIST}: {e}"))?;
-    let registries = paths(list.get("registries"));
     let entries = list.get("circles").and_then(toml::Value::as_array).into_iter().flatten();
     let listed: BTreeSet<Vec<String>> = entries.map(|entry| paths(entry.get("files"))).collect();
     let (mut found, mut wrong) = (BTreeSet::new(), Vec::new());
     let crates = std::fs::read_dir(root.join("crates")).map_err(|e| format!("crates: {e}"))?;
     for folder in crates.flatten().map(|entry| entry.path().join("src")).filter(|folder| folder.is_dir()) {
-        let mut sources = BTreeMap::new();
-        read(root, &folder, &folder, &mut sources)?;
-        for registry in sources.values_mut().filter(|file| registries.contains(&file.path)) {
-            registry.named.clear();
-        }
+        let sources = sources(root, &folder)?;
         let globs = sources.values().filter(|file| file.passes_all);
         wrong.extend(globs.map(|file| format!("{}: `pub use …::*` hides where names are made; name them", file.path)));
         found.extend(circles(&sources));
@@ -41,6 +36,19 @@ pub fn check(root: &Path) -> Chore {
         listed.difference(&found).map(|circle| format!("{LIST} lists what is no circle now: {}", circle.join(", ")));
     wrong.extend(new.chain(gone));
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// The files of a crate whose sources are in a folder. A registry names none.
+pub fn sources(root: &Path, folder: &Path) -> Result<BTreeMap<Module, File>, String> {
+    let text = std::fs::read_to_string(root.join(LIST)).map_err(|e| format!("{LIST}: {e}"))?;
+    let list: toml::Table = text.parse().map_err(|e| format!("{LIST}: {e}"))?;
+    let registries = paths(list.get("registries"));
+    let mut sources = BTreeMap::new();
+    read(root, folder, folder, &mut sources)?;
+    for registry in sources.values_mut().filter(|file| registries.contains(&file.path)) {
+        registry.named.clear();
+    }
+    Ok(sources)
 }
 
 /// The paths in a list, in order.
@@ -53,7 +61,7 @@ fn paths(list: Option<&toml::Value>) -> Vec<String> {
 
 /// A file, and what it names.
 #[derive(Default)]
-struct File {
+pub struct File {
     path: String,
     /// What `use` brings: the name, and what it stands for.
     brought: BTreeMap<String, Vec<String>>,
@@ -86,7 +94,7 @@ fn read(root: &Path, top: &Path, folder: &Path, sources: &mut BTreeMap<Module, F
 }
 
 /// The module that the file at `path` of a crate is, and what it names.
-fn parse(path: &str, text: &str) -> Result<(Module, File), String> {
+pub fn parse(path: &str, text: &str) -> Result<(Module, File), String> {
     let mut module: Module = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     if module.last().is_some_and(|name| ["mod", "lib"].contains(&name.as_str())) {
         module.pop();
@@ -227,13 +235,19 @@ fn made<'a>(sources: &'a BTreeMap<Module, File>, module: &'a Module, path: &[Str
     None
 }
 
+/// The files that each file of a crate names, without those that stand above it.
+pub fn edges(sources: &BTreeMap<Module, File>) -> BTreeMap<&Module, BTreeSet<&Module>> {
+    let named = |(from, file)| -> (_, BTreeSet<_>) {
+        let file: &File = file;
+        let named = file.named.iter().filter_map(|path| made(sources, from, path));
+        (from, named.filter(|to| !from.starts_with(to)).collect())
+    };
+    sources.iter().map(named).collect()
+}
+
 /// The circles of a crate's files: the paths of each, in order.
 fn circles(sources: &BTreeMap<Module, File>) -> BTreeSet<Vec<String>> {
-    let mut edges: BTreeMap<&Module, BTreeSet<&Module>> = BTreeMap::new();
-    for (from, file) in sources {
-        let named = file.named.iter().filter_map(|path| made(sources, from, path));
-        edges.insert(from, named.filter(|to| !from.starts_with(to)).collect());
-    }
+    let edges = edges(sources);
     let mut all: BTreeMap<&Module, BTreeSet<&Module>> = BTreeMap::new();
     for from in sources.keys() {
         let (mut reached, mut next) = (BTreeSet::new(), vec![from]);

@@ -1,6 +1,6 @@
 //! How a command ends badly: a sentence, and whose fault it is.
 
-use crate::output;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vesica_job::JobError;
 use vesica_spec::SpecError;
@@ -39,7 +39,8 @@ impl Failure {
         if AS_LOG.load(Ordering::Relaxed) {
             tracing::error!(exit_code = self.exit, "{}", self.message);
         } else {
-            output::tell(&format!("error: {}", self.message));
+            // If standard error is closed, nobody wants to know.
+            let _ = writeln!(std::io::stderr(), "error: {}", self.message);
         }
         self.exit
     }

@@ -1,10 +1,10 @@
 //! `vesica report`: a report that a run wrote, as people look at it.
 
 use crate::failure::{Failure, Outcome};
-use crate::flags::Report as Args;
+use crate::flags::{Report as Args, ReportFormat};
 use crate::output;
 use std::path::Path;
-use vesica_job::{Audience, Page, Report};
+use vesica_job::{Audience, Page, Report, ReportFile};
 
 pub fn run(args: Args) -> Outcome {
     let report = read(&args.report)?;
@@ -34,4 +34,38 @@ fn read(path: &Path) -> Result<Report, Failure> {
             path.display()
         ))
     })
+}
+
+/// `report` as it is asked for.
+pub fn told(report: &Report, form: ReportFormat) -> String {
+    match form {
+        ReportFormat::Words => report.in_words(),
+        ReportFormat::Html => Page::own(report).html(),
+        ReportFormat::Markdown => Page::own(report).markdown(),
+        ReportFormat::Secretflow => vesica_secretflow::report(report),
+    }
+}
+
+/// What standard output gets where the form `asked` is asked for and the report goes to `file` besides. A page is written once: to the file, if
+/// the file is named as that page.
+///
+/// # Errors
+/// A file that is named as the page of the other form.
+pub fn on_screen(file: Option<&Path>, asked: ReportFormat) -> Result<ReportFormat, Failure> {
+    let Some(path) = file else { return Ok(asked) };
+    let contradiction = |named: &str, option: &str, end: &str, instead: &str| {
+        Err(Failure::usage(format!(
+            "the report goes to {}, which is named as {named}, and --report-format {option} asks for another page: name a file that ends in \
+             {end}, or take --report-format {instead}",
+            path.display()
+        )))
+    };
+    match (ReportFile::named(path), asked) {
+        (ReportFile::Html, ReportFormat::Html) | (ReportFile::Markdown, ReportFormat::Markdown) => {
+            Ok(ReportFormat::Words)
+        }
+        (ReportFile::Html, ReportFormat::Markdown) => contradiction("HTML", "markdown", ".md", "html"),
+        (ReportFile::Markdown, ReportFormat::Html) => contradiction("Markdown", "html", ".html", "markdown"),
+        _ => Ok(asked),
+    }
 }

@@ -1,11 +1,12 @@
 //! `vesica run`: a job from start to end, or what a SecretFlow configuration asks for.
 
-use crate::failure::{Failure, Outcome};
-use crate::flags::{ReportFormat, Run};
+use crate::failure::Outcome;
+use crate::flags::Run;
 use crate::progress::{self, How, Screen};
+use crate::report::{on_screen, told};
 use crate::{interrupt, output, service, source};
 use std::path::Path;
-use vesica_job::{Event, JobError, Page, Report, ReportFile};
+use vesica_job::{Event, JobError};
 use vesica_secretflow::{Kind, What};
 use vesica_spec::{Spec, SpecError};
 
@@ -30,40 +31,6 @@ pub fn run(args: Run) -> Outcome {
         What::Job(spec) => job(args, &spec, screen),
         What::Server(server) => service::run_server(&args, &server, screen),
         What::Client(client) => service::run_client(args, &client, screen),
-    }
-}
-
-/// `report` as it is asked for.
-pub fn told(report: &Report, form: ReportFormat) -> String {
-    match form {
-        ReportFormat::Words => report.in_words(),
-        ReportFormat::Html => Page::own(report).html(),
-        ReportFormat::Markdown => Page::own(report).markdown(),
-        ReportFormat::Secretflow => vesica_secretflow::report(report),
-    }
-}
-
-/// What standard output gets where the form `asked` is asked for and the report goes to `file` besides. A page is written once: to the file, if
-/// the file is named as that page.
-///
-/// # Errors
-/// A file that is named as the page of the other form.
-pub fn on_screen(file: Option<&Path>, asked: ReportFormat) -> Result<ReportFormat, Failure> {
-    let Some(path) = file else { return Ok(asked) };
-    let contradiction = |named: &str, option: &str, end: &str, instead: &str| {
-        Err(Failure::usage(format!(
-            "the report goes to {}, which is named as {named}, and --report-format {option} asks for another page: name a file that ends in \
-             {end}, or take --report-format {instead}",
-            path.display()
-        )))
-    };
-    match (ReportFile::named(path), asked) {
-        (ReportFile::Html, ReportFormat::Html) | (ReportFile::Markdown, ReportFormat::Markdown) => {
-            Ok(ReportFormat::Words)
-        }
-        (ReportFile::Html, ReportFormat::Markdown) => contradiction("HTML", "markdown", ".md", "html"),
-        (ReportFile::Markdown, ReportFormat::Html) => contradiction("Markdown", "html", ".html", "markdown"),
-        _ => Ok(asked),
     }
 }
 

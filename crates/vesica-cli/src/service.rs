@@ -3,7 +3,9 @@
 use crate::failure::{Failure, Outcome};
 use crate::flags::{Ask, Audit, Fetch, Prepare, ReportFormat, Run, Serve};
 use crate::progress::{self, How, Screen};
-use crate::{interrupt, output, run};
+use crate::report::{on_screen, told};
+use crate::source::{client, read_server, server};
+use crate::{interrupt, output};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
@@ -11,8 +13,8 @@ use vesica_job::numbers::{count, counted, size, worded};
 use vesica_job::{JobError, World};
 use vesica_secretflow::{Client, Server};
 use vesica_service::{Again, Brought, Built, Change, Changed, Offer, Prepared, Product, spelled};
-use vesica_spec::service::{AskPlan, ServePlan, plan_ask, plan_serve};
-use vesica_spec::{Document, SpecError};
+use vesica_spec::SpecError;
+use vesica_spec::service::{AskPlan, ServePlan};
 
 pub fn prepare(args: Prepare) -> Outcome {
     let plan = server(&args.document)?;
@@ -260,11 +262,11 @@ pub fn run_client(args: Run, client: &Client, screen: Screen) -> Outcome {
         })?;
         plan.offer = Some(kept.hash());
     }
-    let form = run::on_screen(args.report.as_deref(), args.report_format)?;
+    let form = on_screen(args.report.as_deref(), args.report_format)?;
     plan.report = args.report;
     let asked = vesica_service::ask(&plan, vesica_service::files(&plan)?, screen.control())?;
     drop(screen);
-    output::result(&run::told(&asked.report, form))?;
+    output::result(&told(&asked.report, form))?;
     asked.end()?;
     Ok(())
 }
@@ -285,37 +287,4 @@ fn result(format: ReportFormat, text: String, rows: u64) -> Outcome {
         ReportFormat::Words | ReportFormat::Html | ReportFormat::Markdown => text,
         ReportFormat::Secretflow => vesica_secretflow::report_without_result(rows),
     })
-}
-
-/// The plan of a server's document.
-pub fn server(path: &Path) -> Result<ServePlan, Failure> {
-    Ok(read_server(path)?)
-}
-
-fn read_server(path: &Path) -> Result<ServePlan, SpecError> {
-    match vesica_spec::load_any(path)? {
-        Document::Server(spec) => plan_serve(&spec),
-        Document::Client(_) => Err(other(path, OF_A_CLIENT)),
-        Document::Job(_) => Err(other(path, "a job's, for `vesica run`")),
-    }
-}
-
-/// The plan of a client's document.
-fn client(path: &Path) -> Result<AskPlan, Failure> {
-    Ok(match vesica_spec::load_any(path)? {
-        Document::Client(spec) => plan_ask(&spec)?,
-        Document::Server(_) => return Err(other(path, OF_A_SERVER).into()),
-        Document::Job(_) => return Err(other(path, "a job's, for `vesica run`").into()),
-    })
-}
-
-/// What a server's document is for.
-pub const OF_A_SERVER: &str = "a server's, for `vesica prepare` and `vesica serve`";
-
-/// What a client's document is for.
-pub const OF_A_CLIENT: &str = "a client's, for `vesica fetch` and `vesica ask`";
-
-/// A document for other commands.
-pub fn other(path: &Path, what: &str) -> SpecError {
-    SpecError { file: Some(path.to_owned()), ..SpecError::field("service", format!("this document is {what}")) }
 }

@@ -2,11 +2,10 @@
 
 use crate::failure::Failure;
 use crate::flags::{Source, Trust};
-use crate::service;
 use std::path::Path;
 use vesica_secretflow::{Imported, Kind, What};
 use vesica_spec::service::{AskPlan, ServePlan, plan_ask, plan_serve};
-use vesica_spec::{Document, Plan};
+use vesica_spec::{Document, Plan, SpecError};
 
 /// What a document means.
 pub enum Meant {
@@ -45,8 +44,8 @@ impl Source {
             (Some(job), _, _) => {
                 return match vesica_spec::load_any(job)? {
                     Document::Job(spec) => Ok(What::Job(spec)),
-                    Document::Server(_) => Err(service::other(job, service::OF_A_SERVER).into()),
-                    Document::Client(_) => Err(service::other(job, service::OF_A_CLIENT).into()),
+                    Document::Server(_) => Err(other(job, OF_A_SERVER).into()),
+                    Document::Client(_) => Err(other(job, OF_A_CLIENT).into()),
                 };
             }
             (_, Some(config), _) => (config, Kind::Launch),
@@ -73,4 +72,38 @@ impl Trust {
             _ => vesica_secretflow::Trust::AsWritten,
         }
     }
+}
+
+/// The plan of a server's document.
+pub fn server(path: &Path) -> Result<ServePlan, Failure> {
+    Ok(read_server(path)?)
+}
+
+/// The same of one that is read again.
+pub fn read_server(path: &Path) -> Result<ServePlan, SpecError> {
+    match vesica_spec::load_any(path)? {
+        Document::Server(spec) => plan_serve(&spec),
+        Document::Client(_) => Err(other(path, OF_A_CLIENT)),
+        Document::Job(_) => Err(other(path, "a job's, for `vesica run`")),
+    }
+}
+
+/// The plan of a client's document.
+pub fn client(path: &Path) -> Result<AskPlan, Failure> {
+    Ok(match vesica_spec::load_any(path)? {
+        Document::Client(spec) => plan_ask(&spec)?,
+        Document::Server(_) => return Err(other(path, OF_A_SERVER).into()),
+        Document::Job(_) => return Err(other(path, "a job's, for `vesica run`").into()),
+    })
+}
+
+/// What a server's document is for.
+const OF_A_SERVER: &str = "a server's, for `vesica prepare` and `vesica serve`";
+
+/// What a client's document is for.
+const OF_A_CLIENT: &str = "a client's, for `vesica fetch` and `vesica ask`";
+
+/// A document for other commands.
+fn other(path: &Path, what: &str) -> SpecError {
+    SpecError { file: Some(path.to_owned()), ..SpecError::field("service", format!("this document is {what}")) }
 }

@@ -336,6 +336,15 @@ fn an_unbalanced_intersection_runs_in_its_five_modes() {
     let client = ub.start("ONLINE", "client", "").wait(LONG);
     assert!(client.code == Some(5) && client.stderr.contains("this client expects sha256:"), "{}", client.stderr);
     drop(server);
+    // A key whose store is gone may be another store's. It is refused in words of the configuration, and what they advise helps.
+    let cache = ub.dir.path().join("server.cache");
+    std::fs::remove_dir_all(cache.join("store")).unwrap();
+    let text = ub.text("OFFLINE_GEN_CACHE", "server", "");
+    let refused = run(&["run", "--json", &text]);
+    assert!(!refused.stderr.contains("--rotate") && !refused.stderr.contains("mine."), "{}", refused.stderr);
+    refused.bad(2, &["ub_psi_config.cache_path", "store.secret", "move this file away"]);
+    std::fs::rename(cache.join("store.secret"), cache.join("old")).unwrap();
+    ub.start("OFFLINE_GEN_CACHE", "server", "").wait(LONG).good();
 }
 
 /// A key of the server's own keeps the offer over caches that are made anew.

@@ -1,4 +1,4 @@
-use crate::meet::difference::Difference;
+use crate::difference::Difference;
 use crate::tell::numbers::count;
 use std::path::PathBuf;
 use vesica_session::Fault;
@@ -400,7 +400,7 @@ fn others(more: u64, identifiers: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meet::difference::differences;
+    use crate::difference::differences;
     use serde_json::Value;
     use vesica_session::{Error, Misbehaviour};
 

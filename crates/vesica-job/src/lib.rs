@@ -10,6 +10,8 @@ mod check;
 pub mod cluster;
 pub mod compare;
 mod cost;
+mod difference;
+pub mod disk;
 pub mod doctor;
 mod error;
 mod forecast;
@@ -35,11 +37,11 @@ mod units;
 mod world;
 
 pub use check::{Checked, Finding, check};
+pub use difference::Difference;
 pub use error::JobError;
 pub use forecast::{Forecast, forecast};
 pub use invite::{fresh_number, has_keys, would_learn};
 pub use io::{Io, Target};
-pub use meet::difference::Difference;
 pub use run::run;
 pub use tell::control::{Control, Event, RunId, Watch};
 pub use tell::page::{Audience, Page, ReportFile};
@@ -58,7 +60,7 @@ pub use world::World;
 
 /// What a world is made of: for the service, and for tests that bring their own.
 pub mod worlds {
-    pub use crate::seal::disk::{Disk, DiskFile};
+    pub use crate::disk::{Disk, DiskFile};
     pub use crate::world::{Chance, Turns};
     pub use vesica_net::{Boot, ClientDoor, Connector, LaneDoor, PeerLink, Time};
 }

@@ -8,6 +8,7 @@ use crate::io::Io;
 use crate::meet::peers;
 use crate::output::any::How;
 use crate::output::link::Identified;
+use crate::output::places::Places;
 use crate::output::{self, groups, ids, join, part};
 use crate::seal::kept;
 use crate::seal::ledger::{self, Ledger};
@@ -206,6 +207,25 @@ pub fn rows_about(table: &dyn Table, plan: &Plan) -> Result<u64, JobError> {
     Ok(rows)
 }
 
+/// Fails if a file that the run writes is another one that it writes or reads, by whatever name, or a file of its table.
+///
+/// # Errors
+/// The same, with both.
+pub fn are_apart(plan: &Plan, table: &dyn Table) -> Result<(), SpecError> {
+    let mut places = Places::default();
+    places.of_links(plan.identity.as_ref(), plan.peers.iter().filter_map(|peer| peer.trust.as_ref()), &plan.proxy);
+    let resume = plan.resume.as_ref();
+    places.read("mine.resume_key", resume.and_then(|resume| resume.key.as_ref()?.file()));
+    for of in [ledger::path, kept::path] {
+        places.written("mine.resume", resume.map(|resume| of(resume, &plan.me)).as_deref());
+    }
+    places.written("mine.budget.path", plan.budget.as_ref().map(|budget| &*budget.path));
+    places.output("mine.output.path", plan.output.as_ref());
+    places.written("mine.report", plan.report.as_deref());
+    places.written("mine.trace", plan.trace.as_deref());
+    places.are_apart(&[table])
+}
+
 /// Opens all that a run needs: cheap checks, and a look at the first rows.
 ///
 /// # Errors
@@ -237,6 +257,7 @@ pub fn open(plan: &Plan, io: Io, ctl: &Control) -> Result<Local, JobError> {
     for (field, path) in [("mine.report", &plan.report), ("mine.trace", &plan.trace)] {
         path.as_deref().map_or(Ok(()), |path| part::probe(field, path))?;
     }
+    are_apart(plan, &*io.table)?;
     let folder = plan.output.as_ref().map(|output| folder(&output.path));
     Ok(Local { io, sink, identity, endpoint, scratch, folder })
 }

@@ -57,6 +57,8 @@ pub fn run(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
 
 fn traced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     let Some(path) = &plan.trace else { return untraced(plan, io, ctl) };
+    // It is written also of a run that is refused.
+    local::are_apart(plan, &*io.table)?;
     let trace = Arc::new(Trace::start(plan.me.name()));
     let result = untraced(plan, io, &ctl.also(trace.clone()));
     // A run that failed is worth a trace too; what it failed of is worth more than a trace that cannot be written.
@@ -69,7 +71,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     plan.notes.iter().for_each(|note| ctl.note(note.clone()));
     let local = local::open(plan, io, ctl)?;
     let mut ledger = Ledger::open(plan, &local.scratch, &local.io.world.disk, ctl)?;
-    budget::room(plan, ledger.started().map(|start| &start.salt))?;
+    budget::room(plan, ledger.started().map(|start| &start.salt), &local.io.world)?;
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
     let met = side.meet(&mut ledger, &mut clock, ctl);
     let report = match (met, std::mem::replace(&mut side.stage, Stage::Read)) {
@@ -448,7 +450,7 @@ impl<'a> Side<'a> {
             link::room(plan, &agreed.sizes)?;
         }
         // Noise is paid for before anything is sent that it hides, and after a break it is the same again.
-        budget::spend(plan, &agreed.salt)?;
+        budget::spend(plan, &agreed.salt, &world)?;
         let mut drawn_once =
             plan.suite.draws_once().then(|| SessionRng::from_seed(zeroize::Zeroizing::new(*agreed.coins.expose())));
         let rng_of_the_run = drawn_once.as_mut().unwrap_or(&mut rng);

@@ -3,8 +3,8 @@
 //! The default is the system. Tests bring a world of their own, in which one number decides all that is otherwise left to chance: when a
 //! connection breaks, which thread goes on, what a disk had written when the power failed.
 
+use crate::disk::{Disk, Files};
 use crate::error::JobError;
-use crate::seal::disk::{Disk, Files};
 use std::fmt::Debug;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -26,11 +26,6 @@ impl Failure {
         Self { fault: Fault::Network, message: message.into() }
     }
 
-    /// Nothing is: the caller gave up.
-    pub fn stopped() -> Self {
-        Self { fault: Fault::Interrupted, message: "interrupted".to_owned() }
-    }
-
     /// This program is.
     pub fn bug(message: impl Into<String>) -> Self {
         Self { fault: Fault::Bug, message: message.into() }

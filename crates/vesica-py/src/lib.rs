@@ -27,7 +27,7 @@ mod _core {
     #[pymodule_export]
     use crate::secretflow::secretflow_run;
     #[pymodule_export]
-    use crate::services::{ask, check_service, fetch, plan_service, prepare, serve};
+    use crate::services::{Asked, ask, check_service, fetch, plan_service, prepare, serve};
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]

@@ -7,9 +7,9 @@ use crate::{backend, document};
 use pyo3::prelude::*;
 use serde_json::json;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use vesica_job::{Io, Target, World};
-use vesica_service::{Change, Product, spelled};
+use vesica_service::{Change, Product, Run, spelled};
 use vesica_spec::service::{plan_ask, plan_serve};
 use vesica_table::Collect;
 
@@ -93,7 +93,22 @@ pub fn fetch(
     })
 }
 
-/// Asks for the keys of a table. Gives the report as JSON, and the rows if they are kept in memory.
+/// A run that is written and not over. One whose caller gave up is told again by the next one, so whoever takes the rows ends it then.
+#[pyclass(frozen, module = "vesica._core")]
+pub struct Asked(Mutex<Option<Run>>);
+
+#[pymethods]
+impl Asked {
+    /// The run is over: whoever asked has its rows.
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        // Whoever was stopped up to now takes no rows.
+        py.check_signals()?;
+        let Some(run) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
+        py.detach(|| run.end().map(drop)).map_err(|error| Failure::from(error).raised(py))
+    }
+}
+
+/// Asks for the keys of a table. Gives the report as JSON, the rows if they are kept in memory, and what is to be ended when the caller has them.
 #[pyfunction]
 #[pyo3(signature = (document, is_json, table=None, watch=None, stop=None))]
 pub fn ask(
@@ -103,12 +118,9 @@ pub fn ask(
     table: Option<Bound<'_, PyAny>>,
     watch: Option<Bound<'_, PyAny>>,
     stop: Option<Bound<'_, Stop>>,
-) -> PyResult<(String, Option<Table>)> {
+) -> PyResult<(String, Option<Table>, Asked)> {
     let table = table.map(|table| backend::import(&table)).transpose()?;
-    let stop = stop.as_ref().map(Bound::get);
-    // The run is about a plan that stays as long as it does.
-    let planned = OnceLock::new();
-    let (report, rows, run) = work(py, watch, stop, |ctl| {
+    work(py, watch, stop.as_ref().map(Bound::get), move |ctl| {
         let (spec, keep) = document::client(&document, is_json, table.is_some())?;
         let mut plan = plan_ask(&spec)?;
         let kept = keep.then(|| Arc::new(Collect::new(false, None)));
@@ -125,18 +137,10 @@ pub fn ask(
             (None, None) => return Err(Failure::config("mine.input: is missing: name a file, or give ask() a table")),
         };
         let io = Io { table, target, connections: Vec::new(), world: World::default() };
-        let run = vesica_service::ask(planned.get_or_init(|| plan), io, ctl)?;
+        let run = vesica_service::ask(&plan, io, ctl)?;
         let rows = kept.and_then(|kept| kept.take()).map(Table::of).transpose()?;
-        Ok((run.report.to_json(), rows, run))
-    })?;
-    // A run whose caller gave up is not over: what it would have told is told by the next one. So it is ended on this side, where that is known: what
-    // the caller's progress or a signal raised until now was raised above.
-    py.check_signals()?;
-    if stop.is_some_and(Stop::is_stopped) {
-        return Err(Failure::stopped().raised(py));
-    }
-    py.detach(|| run.end()).map_err(|error| Failure::from(error).raised(py))?;
-    Ok((report, rows))
+        Ok((run.report.to_json(), rows, Asked(Mutex::new(Some(run)))))
+    })
 }
 
 /// What a service or its client will cost, in words.

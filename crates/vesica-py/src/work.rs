@@ -17,13 +17,6 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub struct Stop(AtomicBool);
 
-impl Stop {
-    /// Whether it was set, for work that asks by itself.
-    pub fn is_stopped(&self) -> bool {
-        self.is_set()
-    }
-}
-
 #[pymethods]
 impl Stop {
     #[new]

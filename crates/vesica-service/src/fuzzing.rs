@@ -2,10 +2,10 @@
 
 use crate::messages::Question;
 use crate::offer::{Offer, sample};
+use crate::prepare::signer::Signer;
 use crate::retrieve::changes::{self, Entry};
 use crate::retrieve::epoch::{Epoch, Layout};
 use crate::retrieve::{body_bytes, reals, retrieval, tag, unpad};
-use crate::signer::Signer;
 use crate::{suite, values};
 use vesica_spec::service::{By, Preset, Private};
 
@@ -81,7 +81,7 @@ pub fn changes(bytes: &[u8]) {
     let shape = offer.kind().suite().scheme().and_then(|scheme| scheme.filter());
     if let Some(Ok(shape)) = shape.map(|shape| shape(epoch.planned, epoch.width, epoch.expected)) {
         let tries = vec![0; (epoch.records / shape.group()) as usize];
-        drop(epoch.filter(&offer, &shape, &tries, &entries));
+        drop(changes::filter((&offer, &epoch), &shape, &tries, &entries));
     }
 }
 

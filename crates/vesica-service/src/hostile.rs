@@ -5,13 +5,14 @@
 //! order and their lines. Questions, and how far a window is, are compared byte for byte, and so are the reports' outcomes, as far as they
 //! say how a run ended.
 
+use crate::client::output::room;
 use crate::offer::{Offer, hex};
-use crate::output::room;
+use crate::prepare::signer::Signer;
 use crate::retrieve::desk::{hint_name, table_name};
 use crate::retrieve::epoch::{self, Epoch};
-use crate::retrieve::{body_bytes, digest_of_index, pad, retrieval};
-use crate::signer::Signer;
+use crate::retrieve::{body_bytes, pad, retrieval};
 use crate::suite;
+use crate::values::digest_of_index;
 use crate::{Change, Run, ask, files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -966,10 +967,18 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     let lost = "list.store.signer does not hold the key that signed";
     let why = prepare(&house.server, false).unwrap_err().to_string();
     assert!(why.contains(lost) && why.contains("--rotate") && !house.server.signer.path.exists(), "{why}");
+    let why = prepare(&unmounted, false).unwrap_err().to_string();
+    assert!(why.contains(lost) && !house.dir.path().join("not mounted").exists(), "{why}");
     std::fs::copy(&twin.signer.path, &house.server.signer.path).unwrap();
     prepare(&house.server, false).unwrap();
     let another = zeroize::Zeroizing::new([9; 32]);
-    crate::secret::save(&house.server.signer, crate::secret::Use::Signatures, &another, &Control::new(())).unwrap();
+    crate::prepare::secret::save(
+        &house.server.signer,
+        crate::prepare::secret::Use::Signatures,
+        &another,
+        &Control::new(()),
+    )
+    .unwrap();
     assert!(prepare(&house.server, false).unwrap_err().to_string().contains(lost));
     // Whoever has stolen the key signs nothing for the new offer. A file that is damaged is replaced so too.
     std::fs::write(&house.server.signer.path, "vesica signer 1, damaged").unwrap();
@@ -987,9 +996,9 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     std::os::unix::fs::symlink(&house.server.secret.path, house.dir.path().join("link")).unwrap();
     std::fs::hard_link(&house.server.secret.path, house.dir.path().join("hard")).unwrap();
     std::os::unix::fs::symlink(house.store(), house.dir.path().join("inside")).unwrap();
-    crate::secret::save(
+    crate::prepare::secret::save(
         &vesica_spec::service::Secret { path: house.dir.path().join("other.secret"), key: None },
-        crate::secret::Use::Function,
+        crate::prepare::secret::Use::Function,
         &another,
         &Control::new(()),
     )
@@ -1009,7 +1018,7 @@ fn an_epoch_is_taken_by_its_signature_and_in_its_time_alone() {
     }
     let (made, place) = aside("new/folder/key");
     made.unwrap();
-    let locked = crate::secret::lock(&place).unwrap();
+    let locked = crate::prepare::secret::lock(&place).unwrap();
     assert!(aside("new/folder/key").0.unwrap_err().contains("another `vesica prepare` is at work"));
     drop(locked);
 }
@@ -1050,7 +1059,7 @@ fn a_signer_is_named_if_it_is_not_sealed_and_read_alone_where_rows_change() {
             crate::prepare(&house.server, change, &World::default(), &Control::new(())).unwrap()
         };
         let whole = Change { rotate: true, ..Change::default() };
-        let of = |unsealed: &[(crate::secret::Use, PathBuf)]| -> Vec<PathBuf> {
+        let of = |unsealed: &[(crate::prepare::secret::Use, PathBuf)]| -> Vec<PathBuf> {
             unsealed.iter().map(|(_, path)| path.clone()).collect()
         };
         let all = [house.server.secret.path.clone(), house.server.signer.path.clone()];

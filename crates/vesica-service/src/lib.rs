@@ -7,34 +7,23 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-mod answer;
-mod ask;
-mod audit;
-mod budget;
-mod day;
+mod client;
 mod error;
-mod fetch;
+mod found;
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(test)]
 mod hostile;
 mod invite;
-mod kept;
 mod link;
 mod look;
 mod messages;
-#[allow(clippy::disallowed_methods, reason = "it talks to the operator's monitor, and to no peer")]
-mod metrics;
 mod offer;
-mod output;
-mod patience;
 mod prepare;
-mod reading;
+mod refusal;
 mod retrieve;
 mod reveals;
-mod secret;
-mod serve;
-mod signer;
+mod server;
 #[cfg(test)]
 mod standing;
 mod stock;
@@ -43,18 +32,17 @@ mod tags;
 mod values;
 mod wants;
 
-pub use ask::{Run, ask};
+pub use client::ask::{Run, ask, files};
+pub use client::talk::{Brought, fetch};
 pub use error::Error;
-pub use fetch::{Brought, fetch};
 pub use invite::{has_keys, offered, would_learn};
 pub use look::{check_client, check_server, plan_client, plan_server};
 pub use offer::{Offer, spelled};
-pub use output::files;
 pub use prepare::{Change, Prepared, Product, prepare};
 pub use retrieve::bench::{Cell, Choice as BenchChoice, pir as bench_pir};
 pub use retrieve::make::{Changed, Made};
 pub use retrieve::recompute::audit_store;
-pub use serve::{Again, serve};
+pub use server::serve::{Again, serve};
 pub use suite::{Kind, retrieving};
 pub use vesica_store::Built;
 

@@ -1,15 +1,18 @@
 //! What can be known of a service before it runs: `vesica check` and `vesica plan` of its documents.
 
-use crate::ask::{expected_rules, read, removed};
-use crate::day::Texts;
+use crate::client::ask::{are_apart, files, local, removed};
+use crate::client::day::Texts;
+use crate::client::kept::{self, Past, read};
 use crate::error::Error;
-use crate::kept::{self, Past};
+use crate::found;
 use crate::messages::ELEMENT;
-use crate::offer::{Offer, spelled};
+use crate::offer::{Offer, expected_rules, spelled};
+use crate::prepare::reading;
+use crate::prepare::secret;
 use crate::retrieve::epoch::date;
 use crate::suite::{self, Asking, Kind};
 use crate::wants::padded;
-use crate::{link, output, prepare, reading, secret};
+use crate::{link, prepare};
 use std::fmt::Write;
 use vesica_job::numbers::{count, counted, size};
 use vesica_job::report::revealed;
@@ -60,8 +63,8 @@ pub fn check_server(plan: &ServePlan, ctl: &Control) -> Result<Checked, Error> {
     if let Some(address) = &plan.listen {
         let mut endpoint = Endpoint::new(plan.me.clone(), link::name(&plan.service.id), security);
         endpoint.listen = Some(address.clone());
-        let clients = crate::serve::clients(&plan.guests)?;
-        drop(endpoint.door(clients, crate::serve::limits(plan), std::sync::Arc::new(vesica_net::Quiet))?);
+        let clients = crate::server::serve::clients(&plan.guests)?;
+        drop(endpoint.door(clients, crate::server::serve::limits(plan), std::sync::Arc::new(vesica_net::Quiet))?);
         checked.add("port", format!("{address} can be listened on"));
     }
     let clients = plan.guests.iter().map(|guest| {
@@ -87,10 +90,11 @@ pub fn check_client(plan: &AskPlan, ctl: &Control) -> Result<Checked, Error> {
     let endpoint = link::endpoint(plan, ctl)?;
     checked.add("identity", identity(&endpoint.security));
     if plan.input.is_some() || plan.output.is_some() {
-        let io = crate::output::files(plan)?;
-        crate::output::local(plan, &io)?;
+        let io = files(plan)?;
+        local(plan, &io)?;
         let removed = removed(plan)?;
         let table = io.table;
+        are_apart(plan, &*table, removed.as_deref())?;
         let columns: Vec<String> = table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
         let removed = removed.map_or_else(String::new, |table| format!("; removed: {}", table.path().display()));
         checked.add("input", format!("{}: {}{removed}", table.path().display(), columns.join(", ")));
@@ -222,7 +226,7 @@ pub fn plan_client(plan: &AskPlan, rows: Option<u64>) -> Result<String, Error> {
                 text,
                 "Memory: about {} for the keys and what is kept of them, and up to {} more for what is found.",
                 size(texts + kept::MEMORY * rows),
-                size(output::HIT * rows)
+                size(found::HIT * rows)
             );
             text += &suite.forecast_asking(plan, new);
             text += &instead(plan, (rows, list), 2 * ELEMENT * new)?;

@@ -17,6 +17,7 @@
 
 use crate::error::Error;
 use crate::offer;
+use std::ops::Range;
 use vesica_net::PeerLink;
 use vesica_session::{Channel, Misbehaviour, Result};
 use vesica_store::{CHUNK, MOST_MANIFEST_BYTES};
@@ -34,6 +35,9 @@ pub const MOST_LANES: u64 = 16;
 
 /// The most keys of a request: larger tables ask several times.
 pub const MOST_KEYS: u64 = 1 << 24;
+
+/// Refusals after which a connection is ended.
+pub const MOST_REFUSALS: u64 = 10;
 
 /// Bytes of an element, at most.
 pub const ELEMENT: u64 = 33;
@@ -200,6 +204,24 @@ impl<'a> Counter<'a> {
         Ok((self.ch.recv(offer::MOST_BYTES)?, self.ch.recv(MOST_MANIFEST_BYTES)?))
     }
 
+    /// A part whose chunks have so many bytes of sums. `begin` gets these, and says which chunks are wanted and what `each` adds them to, one by
+    /// one.
+    ///
+    /// # Errors
+    /// Those of the channel, of `begin` and of `each`; [`Error::Refused`].
+    pub fn part<W>(
+        &mut self,
+        part: usize,
+        sums_bytes: u64,
+        begin: impl FnOnce(Vec<u8>) -> std::result::Result<(Range<u64>, W), Error>,
+        mut each: impl FnMut(&mut W, &[u8]) -> std::result::Result<(), Error>,
+    ) -> std::result::Result<W, Error> {
+        let sums = self.sums(part, sums_bytes)?;
+        let (chunks, mut whole) = begin(sums)?;
+        self.chunks(part, chunks, |chunk| each(&mut whole, chunk))?;
+        Ok(whole)
+    }
+
     /// The sums of a part, of which there are so many bytes.
     ///
     /// # Errors
@@ -212,22 +234,21 @@ impl<'a> Counter<'a> {
         Ok(self.ch.recv_exact(bytes as usize)?)
     }
 
-    /// The chunks of a part from number `from` up to `end`.
+    /// These chunks of a part, up to its last one.
     ///
     /// # Errors
     /// Those of the channel and of `each`; [`Error::Refused`].
     pub fn chunks(
         &mut self,
         part: usize,
-        from: u64,
-        end: u64,
+        mut chunks: Range<u64>,
         mut each: impl FnMut(&[u8]) -> std::result::Result<(), Error>,
     ) -> std::result::Result<(), Error> {
-        if from == end {
+        if chunks.is_empty() {
             return Ok(());
         }
-        self.put(Question::Chunks { part: part as u64, from })?;
-        (from..end).try_for_each(|_| each(&self.ch.recv(CHUNK)?))
+        self.put(Question::Chunks { part: part as u64, from: chunks.start })?;
+        chunks.try_for_each(|_| each(&self.ch.recv(CHUNK)?))
     }
 
     /// Asks leave to retrieve so many records of an epoch, and gives the line on which queries go.
@@ -252,7 +273,7 @@ impl<'a> Counter<'a> {
 }
 
 /// The keys of each lane: as even as can be, one behind the other.
-pub fn shares(keys: u64, lanes: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
+pub fn shares(keys: u64, lanes: u64) -> impl Iterator<Item = Range<u64>> {
     let each = keys.div_ceil(lanes.max(1));
     (0..lanes).map(move |lane| (lane * each).min(keys)..((lane + 1) * each).min(keys))
 }

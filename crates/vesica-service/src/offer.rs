@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
 use vesica_job::JobError;
-use vesica_spec::service::{By, Hint, Private, Service, ServiceProtocol};
-use vesica_spec::{CurveName, Rules};
+use vesica_spec::service::{AskPlan, By, Hint, Private, Service, ServiceProtocol};
+use vesica_spec::{CurveName, Rule, Rules};
 
 /// The version of the document. A client refuses another one, whose fields it might not understand.
 const VERSION: u32 = 1;
@@ -202,6 +202,54 @@ impl Offer {
         Ok(offer)
     }
 
+    /// The offer that the server sent, if it is the one that the plan pins, or the plan takes any.
+    ///
+    /// # Errors
+    /// [`Error::OtherOffer`], [`Error::Contradiction`], [`Error::Sent`].
+    pub fn taken(plan: &AskPlan, server: &str, bytes: &[u8]) -> Result<Self, Error> {
+        let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+        let found: [u8; 32] = digest.as_ref().try_into().expect("SHA-256 has 32 bytes");
+        if let Some(wanted) = plan.offer.filter(|wanted| found != *wanted) {
+            let (server, wanted) = (server.to_owned(), spelled(&wanted));
+            return Err(Error::OtherOffer { server, found: spelled(&found), wanted });
+        }
+        let offer = Self::decode(bytes).map_err(|why| Error::Sent(format!("an offer that cannot be taken: {why}")))?;
+        let differ = |field, offered: &str, mine: &str| {
+            Err(Error::Contradiction { field, offered: offered.to_owned(), mine: mine.to_owned() })
+        };
+        if offer.id != plan.id {
+            // Where no offer is pinned, this is what a stranger wrote, and it is shown on a terminal.
+            return differ("service.id", &format!("{:?}", offer.id), &format!("{:?}", plan.id));
+        }
+        if offer.protocol != plan.protocol {
+            return differ("service.protocol", offer.protocol.name(), plan.protocol.name());
+        }
+        if let (Some(offered), Some(mine)) = (offer.kind().hint, plan.hint)
+            && offered != mine
+        {
+            return differ("service.hint", offered.name(), mine.name());
+        }
+        if let Some(retrieval) = offer.retrieval
+            && retrieval.by != plan.by
+        {
+            return differ("service.by", retrieval.by.name(), plan.by.name());
+        }
+        if offer.has_function() && offer.curve != plan.curve {
+            return differ("service.curve", offer.curve.name(), plan.curve.name());
+        }
+        if let Some((_, keys)) = &plan.input
+            && plan.by == By::Key
+            && keys.len() != offer.key_columns as usize
+        {
+            return differ(
+                "mine.input.keys",
+                &format!("{} columns", offer.key_columns),
+                &format!("{} columns", keys.len()),
+            );
+        }
+        Ok(offer)
+    }
+
     /// The hash that clients pin: SHA-256 of the document.
     pub fn hash(&self) -> [u8; 32] {
         let digest = ring::digest::digest(&ring::digest::SHA256, &self.encode());
@@ -299,6 +347,26 @@ impl Offer {
         vesica_job::rooms::replace(&folder.join(NAME), &self.encode())?;
         Self::remove_next(folder)
     }
+}
+
+/// The rules of each key column as far as they are known before the server is contacted, and whether they are: those of the offer that was
+/// fetched before, if it is the one that the plan pins; else none.
+///
+/// # Errors
+/// As [`rules_of`].
+pub fn expected_rules(plan: &AskPlan) -> Result<(Vec<Vec<Rule>>, bool), Error> {
+    let kept = Offer::load(&plan.cache).ok().filter(|offer| plan.offer.is_none_or(|pinned| offer.hash() == pinned));
+    let kept = kept.and_then(|offer| rules_of(plan, &offer.rules).ok()).map(|rules| (rules, true));
+    kept.map_or_else(|| Ok((rules_of(plan, &Rules::default())?, false)), Ok)
+}
+
+/// These rules for each key column of the client's table.
+///
+/// # Errors
+/// If there are not as many columns as they are for.
+pub fn rules_of(plan: &AskPlan, rules: &Rules) -> Result<Vec<Vec<Rule>>, Error> {
+    let columns = plan.input.as_ref().map_or(0, |(_, keys)| keys.len());
+    Ok(vesica_spec::service::rules(rules, columns)?)
 }
 
 /// The y of the points of Edwards25519 whose order divides 8, with those that are written above the field's prime: 0, 1, that of the points of

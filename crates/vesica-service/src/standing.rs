@@ -1,11 +1,11 @@
 //! A client that asks day after day, and remembers: against a full join of both tables, killed at every write, with servers that lie, and as
 //! the server sees it.
 
+use crate::client::kept::Kept;
+use crate::client::output::room;
 use crate::error::Error;
 use crate::hostile::{House, STORE, Said, put_back};
-use crate::kept::Kept;
 use crate::offer::Offer;
-use crate::output::room;
 use crate::wants::Wants;
 use crate::{Change, Run, ask, files};
 use std::collections::BTreeSet;
@@ -421,7 +421,7 @@ impl Daily {
         self.run_on(world).and_then(Run::end)
     }
 
-    fn run_on(&self, world: World) -> Result<Run<'_>, Error> {
+    fn run_on(&self, world: World) -> Result<Run, Error> {
         for (name, keys) in [("added", &self.added), ("removed", &self.removed)] {
             // A row without a key is none of either.
             let lines: String = keys.iter().map(|key| format!("{}{key},\"a, row\"\n", self.pad)).collect();
@@ -568,12 +568,22 @@ fn day_files_count_once() {
     let today = (daily.added.clone(), daily.removed.clone());
     (daily.added, daily.removed) = ((0..12).map(|i| 2 * i).collect(), Vec::new());
     refused(&daily, &["mine.input.added", "run 1", "of run 3"]);
-    // A run that was not ended is done again with its own files.
-    (daily.added, daily.removed) = (vec![400], vec![3]);
-    drop(daily.run_on(World::default()).unwrap());
-    fs::rename(daily.street.path("alice.kept.new"), &kept).unwrap();
-    (daily.added, daily.removed) = today;
-    refused(&daily, &["mine.input.added", "run 4", "not ended"]);
+    // A run that was written and not ended is done again with its own files, whether or not the new kept file has its place.
+    for is_renamed in [false, true] {
+        (daily.added, daily.removed) = (vec![400], vec![3]);
+        drop(daily.run_on(World::default()).unwrap());
+        if is_renamed {
+            fs::rename(daily.street.path("alice.kept.new"), &kept).unwrap();
+        }
+        for other in [today.clone(), (vec![400], Vec::new()), (Vec::new(), Vec::new())] {
+            (daily.added, daily.removed) = other;
+            refused(&daily, &["mine.input.added", "run 4", "not ended"]);
+        }
+        if !is_renamed {
+            let planned = crate::plan_client(&daily.plan, None).unwrap_err().to_string();
+            assert!(planned.contains("run 4") && planned.contains("not ended"), "{planned}");
+        }
+    }
     (daily.added, daily.removed) = (vec![400], vec![3]);
     let changes = daily.ask();
     daily.compare(&changes, 4);
@@ -581,6 +591,37 @@ fn day_files_count_once() {
     let by_tables = AskPlan { day: None, columns: None, ..daily.plan.clone() };
     daily.plan = by_tables;
     refused(&daily, &["alice.kept", "day files", "mine.input.added"]);
+}
+
+/// The same of a first run, which has no kept file before it. What was not written whole is of no run whose outputs are in their places.
+#[test]
+fn the_day_files_of_a_first_run_that_was_not_ended_are_given_again() {
+    let mut daily = Daily::new();
+    daily.street.house.serve();
+    daily.added = vec![0, 3, 4];
+    drop(daily.run_on(World::default()).unwrap());
+    daily.street.house.wire.said();
+    daily.added = vec![6];
+    let error = daily.ask_on(World::default()).unwrap_err().to_string();
+    assert!(error.contains("mine.input.added: run 1 of") && error.contains("not ended"), "{error}");
+    assert!(daily.street.house.wire.said().is_empty());
+    // Nor where the same day was begun again and broke off, at whatever write.
+    for writes in 0..40 {
+        daily.added = vec![0, 3, 4];
+        drop(daily.run_on(Deadly::world(writes).0));
+        daily.added = vec![6];
+        let error = daily.ask_on(World::default()).unwrap_err().to_string();
+        assert!(error.contains("not ended"), "{writes}: {error}");
+    }
+    daily.added = vec![0, 3, 4];
+    daily.compare(&daily.ask(), 1);
+    daily.passed();
+    (daily.added, daily.removed) = (vec![6], vec![0]);
+    drop(daily.run_on(World::default()).unwrap());
+    let new = daily.street.path("alice.kept.new");
+    fs::write(&new, &fs::read(&new).unwrap()[..200]).unwrap();
+    (daily.added, daily.removed) = (vec![9], Vec::new());
+    daily.compare(&daily.ask(), 2);
 }
 
 /// Which day's the files are is told by the keys in them, so by the rules of the offer, which a client that has lost its copy does not know before it
@@ -612,6 +653,56 @@ fn day_files_are_known_again_by_the_rules_of_the_offer() {
         assert_eq!((changes.run, changes.asked), (2, 1));
         (daily.added, daily.removed) = (vec![0, 3, 4], Vec::new());
         refused(&daily, ["given in run 1", "of run 2"]);
+    }
+}
+
+/// What a run writes has a place of its own, by whatever name. Else one output took the place of another one, and of the kept file or its key.
+#[test]
+fn no_file_that_a_run_writes_is_another_one_by_whatever_name() {
+    let mut daily = Daily::new();
+    daily.street.house.serve();
+    daily.added = vec![3];
+    daily.compare(&daily.ask(), 1);
+    let (dir, path) = (daily.street.house.dir.path(), |name: &str| daily.street.path(name));
+    std::os::unix::fs::symlink(dir, path("link")).unwrap();
+    std::os::unix::fs::symlink(path("gained.csv"), path("to gained.csv")).unwrap();
+    let all = || -> Vec<_> {
+        let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+        paths.map(|path| (fs::read(&path).unwrap(), path)).collect::<BTreeSet<_>>().into_iter().collect()
+    };
+    let before = all();
+    for (field, name, other) in [
+        ("mine.output.lost", "link/gained.csv", "a file of mine.output.gained"),
+        ("mine.output.lost", "to gained.csv", "a file of mine.output.gained"),
+        ("mine.output.lost", "alice/../link/seal.key", "a file of mine.kept.key"),
+        ("mine.output.gained", "link/out.csv", "a file of mine.output.path"),
+        ("mine.output.gained", "link/alice.kept", "a file of mine.kept.path"),
+        ("mine.output.gained", "alice/../alice.kept.log", "a file of mine.kept.path"),
+        ("mine.output.gained", "link/alice.kept.new", "a file of mine.kept.path"),
+        ("mine.output.gained", "link/alice/offer.json", "a file of mine.cache"),
+        ("mine.report", "link/gained.csv", "a file of mine.output.gained"),
+        ("mine.report", "link/removed.csv", "one of the files of the input"),
+        ("mine.report", "added.csv", "one of the files of the input"),
+        ("mine.report", "link/seal.key", "a file of mine.kept.key"),
+    ] {
+        let mut plan = daily.plan.clone();
+        let csv = Some(vesica_table::Format::Csv);
+        let output = Some(vesica_table::Output { format: csv, ..vesica_table::Output::new(path(name)) });
+        let kept = plan.kept.as_mut().unwrap();
+        match field {
+            "mine.output.gained" => kept.gained = output,
+            "mine.output.lost" => kept.lost = output,
+            _ => plan.report = Some(path(name)),
+        }
+        daily.street.house.wire.said();
+        let asked = ask(&plan, files(&plan).unwrap(), &Control::new(())).err().unwrap();
+        let checked = crate::check_client(&plan, &Control::new(())).unwrap_err();
+        for error in [asked, checked] {
+            assert!(matches!(error.fault(), Fault::Config), "{error}");
+            let error = error.to_string();
+            assert!(error.starts_with(field) && error.contains(other), "{name}: {error}");
+        }
+        assert!(daily.street.house.wire.said().is_empty() && all() == before, "{name}");
     }
 }
 
@@ -887,7 +978,7 @@ fn a_part_that_is_searched_otherwise_than_it_reads_ends_nobodys_run() {
     let table = vesica_table::open(&holder.input.as_ref().unwrap().0).unwrap();
     let wants = Wants::read(&holder, &*table, &[Vec::new()], &ctl).unwrap();
     let public = Offer::load(&store).unwrap().public().unwrap();
-    let function = crate::secret::root(&street.house.server, &public, &ctl).unwrap().0.function().unwrap();
+    let function = crate::prepare::secret::root(&street.house.server, &public, &ctl).unwrap().0.function().unwrap();
     let (keys, mut outputs) = (wants.digests.iter().copied().map(KeyDigest).collect::<Vec<_>>(), Vec::new());
     function.eval(&keys, &mut outputs);
     let bits = Store::open(&store).unwrap().manifest().tag_bits();
@@ -1025,7 +1116,7 @@ fn a_kept_file_is_of_use_to_its_own_run_alone() {
 #[test]
 fn records_of_answers_are_whole_batches() {
     for batch in [1, 2, 10_000, 1 << 15, (1 << 15) + 1, 1 << 20] {
-        let record = crate::kept::record(batch) as u64;
+        let record = crate::client::kept::record(batch) as u64;
         assert!(record.is_multiple_of(batch) && record * 64 <= 64 << 20 && record > 1 << 14, "{batch}: {record}");
     }
 }

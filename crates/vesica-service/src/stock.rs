@@ -6,8 +6,8 @@
 
 use crate::error::Error;
 use crate::offer::Offer;
+use crate::prepare::secret::Root;
 use crate::retrieve::desk::Desk;
-use crate::secret::Root;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant, SystemTime};
@@ -313,7 +313,8 @@ mod tests {
     use super::*;
     use crate::retrieve::desk::tests::{NO_HINT, follow, house_of, house_with, put, value};
     use crate::retrieve::epoch::Epoch;
-    use crate::retrieve::{desk, digest_of_index, epoch, retrieval, unpad};
+    use crate::retrieve::{desk, epoch, retrieval, unpad};
+    use crate::values::digest_of_index;
     use std::path::Path;
     use vesica_session::SessionRng;
     use vesica_spec::service::ServiceProtocol;

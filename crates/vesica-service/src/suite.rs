@@ -4,14 +4,14 @@
 //! or records, which it fetches by a retrieval scheme ([`crate::retrieve`]). A [`Suite`] is one or the other, and a scheme is a file in
 //! `retrieve/schemes/` and a line of [`ALL`].
 
+use crate::client::kept::Known;
 use crate::error::Error;
-use crate::kept::Known;
+use crate::found::Hit;
 use crate::messages::Counter;
 use crate::offer::Offer;
-use crate::output::Hit;
 use crate::prepare::{Change, Prepared};
 use crate::retrieve::schemes::{download, lattice, piano, simple};
-use crate::retrieve::{Records, Scheme};
+use crate::retrieve::{Copying, Records, Scheme};
 use crate::stock::Stock;
 use crate::tags::Tags;
 use crate::wants::Wants;
@@ -48,15 +48,7 @@ pub trait Suite: Sync {
     fn open(&self, plan: &ServePlan, offer: &Offer) -> Result<Stock, Error>;
 
     /// Brings a client's cache to the state that the server described.
-    fn copy(
-        &self,
-        plan: &AskPlan,
-        offer: &Offer,
-        described: &[u8],
-        counter: &mut Counter<'_>,
-        world: &World,
-        ctl: &Control,
-    ) -> Result<Fetched, Error>;
+    fn copy(&self, described: &[u8], copying: &mut Copying<'_, '_>) -> Result<Fetched, Error>;
 
     /// What a client's cache has, in words, and from when on that is not taken any more, if it has an end.
     fn cached(&self, offer: &Offer, cache: &Path) -> Result<(String, Option<SystemTime>), Error>;

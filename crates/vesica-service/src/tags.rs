@@ -1,15 +1,15 @@
 //! The store of tags: a client copies it, and finds its keys in it by what comes out of the function. Nothing else is asked for.
 
 use crate::error::Error;
+use crate::found::{Hit, Lost, Value};
 use crate::look::list;
 use crate::messages::{Counter, ELEMENT};
 use crate::offer::Offer;
-use crate::output::{Hit, Lost, Value};
+use crate::prepare::reading::{Read, Reader, Values};
+use crate::prepare::secret::{self, Root, Use};
 use crate::prepare::{self, Before, Change, Keyed, Prepared, Product};
-use crate::reading::{Read, Reader, Values};
-use crate::retrieve::Scheme;
 use crate::retrieve::copying::room_for;
-use crate::secret::{self, Root, Use};
+use crate::retrieve::{Copying, Scheme};
 use crate::stock::{Served, Stock, other_offer};
 use crate::suite::{Asked, Asking, Copied, Earlier, Fetched, Suite, Was};
 use crate::wants::Wants;
@@ -71,16 +71,9 @@ impl Suite for Tags {
     }
 
     /// What is not there yet is fetched, and compared with the sums that the server sent.
-    fn copy(
-        &self,
-        plan: &AskPlan,
-        offer: &Offer,
-        manifest: &[u8],
-        counter: &mut Counter<'_>,
-        _: &World,
-        ctl: &Control,
-    ) -> Result<Fetched, Error> {
-        let manifest = Manifest::decode(manifest, Limits { bytes: plan.cache_size, ..Limits::NONE })?;
+    fn copy(&self, described: &[u8], copying: &mut Copying<'_, '_>) -> Result<Fetched, Error> {
+        let Copying { plan, offer, counter, ctl, .. } = copying;
+        let manifest = Manifest::decode(described, Limits { bytes: plan.cache_size, ..Limits::NONE })?;
         belongs(offer, &manifest)?;
         let incoming = Incoming::open(&plan.cache, manifest.clone())?;
         let missing = incoming.missing();
@@ -91,9 +84,9 @@ impl Suite for Tags {
         for &number in &missing {
             let sums = incoming.sums_bytes(number).unwrap_or_default();
             let mut part = incoming.resume(number, counter.sums(number, sums)?)?;
-            let (from, end) = (part.next(), part.chunks());
-            done += (from * vesica_store::CHUNK as u64).min(manifest.parts[number].bytes);
-            counter.chunks(number, from, end, |chunk| {
+            let chunks = part.next()..part.chunks();
+            done += (chunks.start * vesica_store::CHUNK as u64).min(manifest.parts[number].bytes);
+            counter.chunks(number, chunks, |chunk| {
                 ctl.check()?;
                 part.append(chunk)?;
                 done += chunk.len() as u64;
@@ -112,7 +105,7 @@ impl Suite for Tags {
             rows: store.len(),
             news,
             is_silent: false,
-            copied: Box::new(Cache { offer: offer.clone(), store }),
+            copied: Box::new(Cache { offer: (*offer).clone(), store }),
         })
     }
 

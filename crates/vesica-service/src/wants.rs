@@ -1,7 +1,7 @@
 //! The client's table, read: which different keys or row numbers it asks for, and which of its rows each is for.
 
 use crate::error::Error;
-use crate::retrieve::digest_of_index;
+use crate::values::digest_of_index;
 use arrow_array::cast::AsArray;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

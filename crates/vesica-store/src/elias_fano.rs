@@ -321,8 +321,9 @@ impl<'a, B: Bytes + ?Sized> View<'a, B> {
         Err(Inconsistent)
     }
 
-    /// Hands over all numbers: those that [`View::find`] finds, ascending as far as their heads go. It compares the directory with them, for whoever
-    /// wrote a part could else make it say something of a number to a search that it does not say here.
+    /// Hands over all numbers, ascending as far as their heads go: at least those that [`View::find`] finds, which passes over one that does not ascend
+    /// within its head. It compares the directory with them, for whoever wrote a part could else make it say something of a number to a search that it
+    /// does not say here.
     ///
     /// # Errors
     /// [`Inconsistent`] where the words cannot be those of so many numbers.

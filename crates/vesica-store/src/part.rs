@@ -48,7 +48,7 @@ impl<'a, B: Bytes + ?Sized> Body<'a, B> {
         Ok(self.removed.find(tag)?.map_or(Says::Nothing, |_| Says::Removed))
     }
 
-    /// Hands over every tag of which the part says something.
+    /// Hands over at least every tag of which the part says something.
     pub(crate) fn each(&self, mut take: impl FnMut(u128)) -> std::result::Result<(), Inconsistent> {
         self.tags.each(&mut take)?;
         self.removed.each(take)

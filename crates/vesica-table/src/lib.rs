@@ -67,6 +67,7 @@ pub use error::{Error, Fault, folder};
 pub use format::Format;
 pub use gather::{Picks, gather};
 pub use in_order::InOrder;
+pub use listing::place;
 pub use memory::Memory;
 pub use open::{open, open_until};
 pub use origin::{Origin, Program, unanchor};

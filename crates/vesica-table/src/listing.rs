@@ -167,9 +167,7 @@ impl Listing {
 
     /// Whether a file that came to stand at `path` would be listed.
     pub(crate) fn would_hold(&self, path: &Path) -> bool {
-        let folder = there(&crate::error::folder(path));
-        let (Some(folder), Some(name)) = (folder, path.file_name()) else { return false };
-        let path = folder.join(name);
+        let Some(path) = place(path) else { return false };
         self.named.iter().any(|named| match named.canonicalize() {
             Ok(there) if there.is_dir() => path.strip_prefix(&there).is_ok_and(|below| !below.iter().any(passed_over)),
             Ok(_) => false,
@@ -205,10 +203,11 @@ impl Listing {
     }
 }
 
-/// `folder` without links and dots, which may still be to be made.
-fn there(folder: &Path) -> Option<PathBuf> {
-    let made = || Some(there(&crate::error::folder(folder))?.join(folder.file_name()?));
-    folder.canonicalize().ok().or_else(made)
+/// The file or folder that `path` means, by whatever name: without links and dots. It may still be to be made, as may the folders that it is in. None
+/// for what is no name, such as `..` of a folder that is not there.
+pub fn place(path: &Path) -> Option<PathBuf> {
+    let made = || path.file_name().and_then(|name| Some(place(&crate::error::folder(path))?.join(name)));
+    path.canonicalize().ok().or_else(made)
 }
 
 /// What stands behind `=` in the names of the folders around a file; none for a null.
@@ -438,4 +437,36 @@ pub(crate) fn format(files: &[Listed], format: Option<Format>) -> Result<Format,
     }
     let none = || Error::Bug("no files to tell a format by".into());
     format.or(found.map(|(format, _)| format)).ok_or_else(none)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_the_same_by_whatever_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir(path("in")).unwrap();
+        fs::write(path("a"), "").unwrap();
+        std::os::unix::fs::symlink(&real, path("link")).unwrap();
+        std::os::unix::fs::symlink(path("a"), path("in/to a")).unwrap();
+        std::os::unix::fs::symlink(path("none"), path("to none")).unwrap();
+        for (name, means) in [
+            ("a", Some("a")),
+            ("in/../a", Some("a")),
+            ("link/in/to a", Some("a")),
+            ("link/./new/file", Some("new/file")),
+            ("in/../in/new", Some("in/new")),
+            ("to none", Some("to none")),
+            // Of a folder that is not there, nobody knows what it is in.
+            ("new/..", None),
+        ] {
+            assert_eq!(place(&path(name)), means.map(|means| real.join(means)), "{name}");
+        }
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        assert_eq!([place(Path::new("new")), place(Path::new("."))], [Some(here.join("new")), Some(here)]);
+        assert_eq!(place(Path::new("")), None);
+    }
 }

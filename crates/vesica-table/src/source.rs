@@ -181,6 +181,11 @@ impl Source {
         }
     }
 
+    /// Whether what stands at `path`, or came to stand there, is one of the files, whatever the name.
+    pub fn holds(&self, path: &Path) -> bool {
+        path.metadata().map_or_else(|_| self.would_hold(path), |there| self.is(&there))
+    }
+
     /// Whether a file that came to stand at `path` would be one of the files.
     pub(crate) fn would_hold(&self, path: &Path) -> bool {
         matches!(&self.files, Files::Many(listing) if listing.would_hold(path))

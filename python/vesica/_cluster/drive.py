@@ -75,22 +75,28 @@ class Placed:
         if learns and given is None:
             raise ConfigError("mine.output.path: is missing: name a folder for the rows that match, or give output=")
         self.output = output.output(given, party) if learns and given is not None else None
-        #: The parts that tasks told of, since the run was last discarded.
+        #: The parts that tasks told of, since the run was last discarded, and those that were seen there.
         self.told: list[output.Part] = []
+        self.there: list[output.Part] = []
 
     def ready(self, runs: Collection[str]) -> None:
         """Refuses, before anybody is contacted, what would end the run late. These runs of the job were begun and have not ended."""
         if self.output is not None:
             self.output.vacant(runs)
 
-    def commit(self, run: str) -> None:
-        """Has what was written in its place."""
+    def see(self, run: str) -> None:
+        """Sees that what was written is there. A worker that mounts another disk under the same name is told while the other side is there still."""
         if self.output is not None:
-            self.output.commit(run, self.told)
+            self.there = self.output.seen(run, self.told)
+
+    def commit(self, run: str) -> None:
+        """Has what was seen in its place."""
+        if self.output is not None:
+            self.output.commit(run, self.there)
 
     def discard(self, run: str) -> None:
         """Removes what was written and is not in its place."""
-        self.told = []
+        self.told, self.there = [], []
         if self.output is not None:
             self.output.discard(run)
 
@@ -440,6 +446,8 @@ class Run:
         if came != expected:
             why = "a piece was lost between the units and the files; the run can be ended again from what it kept"
             raise InternalError(f"{expected} rows were found, and {came} of them came to be written: {why}")
+        # Parts are listed as they were written: how long it takes goes by how many they are.
+        self.source.see(work.run)
 
     def _step(self, run: str) -> int:
         """Tells how many units are finished, and gives that number. To count is not what the run spends its time on, however slow the storage is."""

@@ -54,8 +54,11 @@ class Output(Protocol):
     def discard(self, run: str) -> None:
         """Removes what was written of a run, unless all of it is in its place."""
 
-    def commit(self, run: str, told: Collection[Part]) -> None:
-        """Has all parts in their place. These are those that tasks told of, and no others may be there."""
+    def seen(self, run: str, told: Collection[Part]) -> list[Part]:
+        """The parts that were put. They are those that tasks told of, and no others may be there."""
+
+    def commit(self, run: str, seen: list[Part]) -> None:
+        """Has these parts in their place, and no others."""
 
     def parts(self) -> list[Part]:
         """The parts that are in their place."""
@@ -110,6 +113,12 @@ def same(where: str, there: Collection[Part], told: Collection[Part]) -> None:
         raise ConfigError(f"output: {where}/{min(extra)}: was put by no task that was counted; remove it, and run again")
 
 
+def named(parts: Collection[Part], names: Collection[str]) -> list[Part]:
+    """The parts of these names, as they were seen before; one that was not there then has no rows."""
+    before = {part[0]: part for part in parts}
+    return [before.get(name, (name, 0, 0)) for name in names]
+
+
 def tables(address: str, name: str) -> Iterator[pa.Table]:
     """The rows of a part in an object store, some at a time: at first none, for those who ask for no more than the columns."""
     with pq.ParquetFile(storage.opened(address).open(name)) as file:
@@ -143,22 +152,31 @@ class Folder:
     def discard(self, run: str) -> None:
         shutil.rmtree(self.beside(run), ignore_errors=True)
 
-    def commit(self, run: str, told: Collection[Part]) -> None:
+    def seen(self, run: str, told: Collection[Part]) -> list[Part]:
+        folder = self.beside(run)
+        parts = [(name, pq.read_metadata(folder / name).num_rows, (folder / name).stat().st_size) for name in self._names(run)]
+        same(str(folder), parts, told)
+        return parts
+
+    def commit(self, run: str, seen: list[Part]) -> None:
         folder = self.beside(run)
         # A task that was killed leaves what it had begun.
         for begun in folder.glob(".*"):
             begun.unlink()
-        parts = [(part.name, pq.read_metadata(part).num_rows, part.stat().st_size) for part in sorted(folder.glob("*.parquet"))]
-        same(str(folder), parts, told)
+        same(str(folder), named(seen, self._names(run)), seen)
         to_disk(folder)
         self.path.mkdir(parents=True, exist_ok=True)
         folder.chmod(self.path.stat().st_mode & 0o777)
         os.replace(folder, self.path)
         to_disk(self.path.parent)
-        self._parts = parts
+        self._parts = seen
 
     def parts(self) -> list[Part]:
         return self._parts
+
+    def _names(self, run: str) -> list[str]:
+        """The names of the run's parts."""
+        return sorted(part.name for part in self.beside(run).glob("*.parquet"))
 
     def beside(self, run: str) -> Path:
         """Where rows are written before they are put in place."""
@@ -197,25 +215,28 @@ class Objects:
         if self._parts:
             return
         names = self._below()
-        # Whether `_SUCCESS` was put is not known where the answer was lost. It never stands there without its parts.
+        # Whether `_SUCCESS` was put is not known where the answer was lost. A store may put it even later, and then it stands there without its
+        # parts: so readers take the parts that it names, and fail if one is not there.
         if SUCCESS in names and self._is_of(run):
             self.there.remove_all([SUCCESS])
         self.there.remove_all(name for name in names if _is_part(name, self._of(run)))
 
-    def commit(self, run: str, told: Collection[Part]) -> None:
-        names = self._names(run)
-
+    def seen(self, run: str, told: Collection[Part]) -> list[Part]:
         def sized(name: str) -> Part:
             return name, pq.read_metadata(self.there.open(name)).num_rows, self.there.size(name)
 
         with ThreadPoolExecutor(16) as pool:
-            parts = list(pool.map(sized, names))
+            parts = list(pool.map(sized, self._names(run)))
         same(self.address, parts, told)
-        said = {"run": run, "parts": [dict(zip(("name", "rows", "bytes"), part)) for part in parts]}
+        return parts
+
+    def commit(self, run: str, seen: list[Part]) -> None:
+        same(self.address, named(seen, self._names(run)), seen)
+        said = {"run": run, "parts": [dict(zip(("name", "rows", "bytes"), part)) for part in seen]}
         # An upload that was sent twice finds its own.
         if not self.there.put(SUCCESS, [json.dumps(said).encode()]) and not self._is_of(run):
             raise ConfigError(f"output: {self.address}/{SUCCESS}: {MEANWHILE}")
-        self._parts = parts
+        self._parts = seen
 
     def parts(self) -> list[Part]:
         return self._parts

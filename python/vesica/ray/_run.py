@@ -172,6 +172,9 @@ class _OfDataset:
     def ready(self, runs: Collection[str]) -> None:
         return None
 
+    def see(self, run: str) -> None:
+        return None
+
     def commit(self, run: str) -> None:
         return None
 

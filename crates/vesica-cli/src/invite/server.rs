@@ -4,7 +4,8 @@
 use super::{compare, in_folder, new_files, number, reachable, rewrite, write_new};
 use crate::failure::{Failure, Outcome};
 use crate::flags::Invite;
-use crate::{output, service};
+use crate::output;
+use crate::source::server;
 use std::path::{Path, PathBuf};
 use vesica_job::JobError;
 use vesica_job::identity::Fingerprint;
@@ -123,7 +124,7 @@ pub fn beside(letter: &Path, id: &str) -> Result<PathBuf, Failure> {
         .map(|file| if folder == Path::new(".") { file.file_name().into() } else { file.path() })
         .filter(|path| path.extension().is_some_and(|end| end == "toml" || end == "json"))
         // What is no document of a server is somebody else's file, or a job's.
-        .filter(|path| service::server(path).is_ok_and(|plan| plan.service.id == id))
+        .filter(|path| server(path).is_ok_and(|plan| plan.service.id == id))
         .collect();
     found.sort();
     let why = match &found[..] {
@@ -142,7 +143,7 @@ pub fn beside(letter: &Path, id: &str) -> Result<PathBuf, Failure> {
 
 /// The plan of the server's document, and its text.
 fn read(document: &Path) -> Result<(ServePlan, String), Failure> {
-    let plan = service::server(document)?;
+    let plan = server(document)?;
     let text = std::fs::read_to_string(document).map_err(Failure::file("cannot read the document", document))?;
     Ok((plan, text))
 }

@@ -16,9 +16,9 @@
 //! More than two parties also tell each other a hash of all that they were shown in each step, so that nobody can show them
 //! different things.
 
+use crate::difference::{Difference, differences};
 use crate::error::JobError;
 use crate::meet::answers::Attempt;
-use crate::meet::difference::{Difference, differences};
 use crate::seal::ledger::Ledger;
 use crate::seal::record::Start;
 use serde::{Deserialize, Serialize};

@@ -5,12 +5,17 @@
 //! noise away. Example: with epsilon = 3 a majority over 36 runs has all of a million answers right with probability one half. A run that goes
 //! on after a break has the salt that it began with, sends the same noise again, and is counted once.
 
+use crate::disk::{self, DiskFile};
 use crate::error::JobError;
 use crate::output::part;
+use crate::world::World;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io;
+use std::time::Duration;
 use vesica_spec::{Budget, Plan};
+
+/// How long another run is waited for, which has the file for as long as it takes to add its lines.
+const MOMENT: Duration = Duration::from_secs(60);
 
 /// One run: a line of the file.
 #[derive(Serialize, Deserialize)]
@@ -27,13 +32,11 @@ struct Spent {
 ///
 /// # Errors
 /// [`JobError::Budget`]; those of the file.
-pub fn room(plan: &Plan, salt: Option<&[u8; 32]>) -> Result<(), JobError> {
+pub fn room(plan: &Plan, salt: Option<&[u8; 32]>, world: &World) -> Result<(), JobError> {
     let Some(budget) = &plan.budget else { return Ok(()) };
     part::probe("mine.budget.path", &budget.path)?;
-    let text = match std::fs::read_to_string(&budget.path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        text => text.map_err(|error| failed(budget, error))?,
-    };
+    let bytes = disk::read(&*world.disk, &budget.path).map_err(|error| failed(budget, error))?;
+    let text = String::from_utf8(bytes.unwrap_or_default()).map_err(|error| failed(budget, io::Error::other(error)))?;
     missing(plan, budget, &read(budget, &text)?, salt).map(drop)
 }
 
@@ -41,12 +44,15 @@ pub fn room(plan: &Plan, salt: Option<&[u8; 32]>) -> Result<(), JobError> {
 ///
 /// # Errors
 /// As [`room`].
-pub fn spend(plan: &Plan, salt: &[u8; 32]) -> Result<(), JobError> {
+pub fn spend(plan: &Plan, salt: &[u8; 32], world: &World) -> Result<(), JobError> {
     let Some(budget) = &plan.budget else { return Ok(()) };
-    let open = || -> io::Result<(File, String)> {
-        let mut file = OpenOptions::new().read(true).append(true).create(true).open(&budget.path)?;
+    let open = || -> io::Result<(Box<dyn DiskFile>, String)> {
+        let mut file = world.disk.open(&budget.path)?;
         // Another run must not read before this one has written.
-        file.lock()?;
+        if !disk::lock(&*file, &*world.time, MOMENT)? {
+            let why = "another program has had it locked for a minute: run again when the other runs that use it have begun, or see which program holds it";
+            return Err(io::Error::other(why));
+        }
         let mut text = String::new();
         file.read_to_string(&mut text)?;
         Ok((file, text))
@@ -56,13 +62,9 @@ pub fn spend(plan: &Plan, salt: &[u8; 32]) -> Result<(), JobError> {
     // A line whose end was lost is whole, or it would have been refused. It gets an end before another line follows.
     let mut lines = String::from(if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
     missing.iter().for_each(|spent| lines += &(serde_json::to_string(spent).expect("a line is plain data") + "\n"));
-    let mut write = || -> io::Result<()> {
-        file.write_all(lines.as_bytes())?;
-        file.sync_all()?;
-        // A new file needs its name on the disk too.
-        File::open(vesica_table::folder(&budget.path))?.sync_all()
-    };
-    write().map_err(|error| failed(budget, error))
+    let written = file.write_all(lines.as_bytes()).and_then(|()| file.sync());
+    // A new file needs its name on the disk too.
+    written.and_then(|()| world.disk.sync_name(&budget.path)).map_err(|error| failed(budget, error))
 }
 
 /// What has been spent in the file that says `text`.
@@ -127,43 +129,47 @@ mod tests {
 
     #[test]
     fn each_run_is_counted_once_and_none_is_begun_beyond_the_budget() {
+        let world = World::default();
         let dir = tempfile::tempdir().unwrap();
         let plan = plan(dir.path(), 0.3);
-        room(&plan, None).unwrap();
+        room(&plan, None, &world).unwrap();
         for salt in [1, 1, 2, 2, 1, 3, 3] {
-            room(&plan, Some(&[salt; 32])).unwrap();
-            spend(&plan, &[salt; 32]).unwrap();
+            room(&plan, Some(&[salt; 32]), &world).unwrap();
+            spend(&plan, &[salt; 32], &world).unwrap();
         }
         let text = std::fs::read_to_string(dir.path().join("budget")).unwrap();
         assert_eq!(text.lines().count(), 3);
-        for refused in [room(&plan, None), room(&plan, Some(&[4; 32])), spend(&plan, &[4; 32])] {
+        for refused in [room(&plan, None, &world), room(&plan, Some(&[4; 32]), &world), spend(&plan, &[4; 32], &world)]
+        {
             let error = refused.unwrap_err();
             assert_eq!(error.fault(), Fault::Config);
             assert!(error.to_string().contains("of the 0.3 that mine.budget allows for bob"), "{error}");
         }
         // What was begun may go on, and what is refused leaves nothing behind.
-        room(&plan, Some(&[3; 32])).unwrap();
+        room(&plan, Some(&[3; 32]), &world).unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("budget")).unwrap(), text);
     }
 
     #[test]
     fn what_another_peer_was_told_does_not_count() {
+        let world = World::default();
         let dir = tempfile::tempdir().unwrap();
         let plan = plan(dir.path(), 0.1);
         let line = "{\"peer\":\"carol\",\"epsilon\":9.0,\"job\":\"j\",\"run\":\"\"}\n";
         std::fs::write(dir.path().join("budget"), line).unwrap();
-        spend(&plan, &[1; 32]).unwrap();
-        assert!(spend(&plan, &[2; 32]).is_err());
+        spend(&plan, &[1; 32], &world).unwrap();
+        assert!(spend(&plan, &[2; 32], &world).is_err());
     }
 
     #[test]
     fn a_line_that_is_none_is_named() {
+        let world = World::default();
         let dir = tempfile::tempdir().unwrap();
         let plan = plan(dir.path(), 9.0);
-        spend(&plan, &[1; 32]).unwrap();
+        spend(&plan, &[1; 32], &world).unwrap();
         let torn = std::fs::read_to_string(dir.path().join("budget")).unwrap() + "{\"peer\":\"bo";
         std::fs::write(dir.path().join("budget"), torn).unwrap();
-        for refused in [room(&plan, None), spend(&plan, &[2; 32])] {
+        for refused in [room(&plan, None, &world), spend(&plan, &[2; 32], &world)] {
             let error = refused.unwrap_err().to_string();
             assert!(error.contains("line 2 is no run"), "{error}");
         }
@@ -172,19 +178,20 @@ mod tests {
     /// A machine that stopped while a line was written may have written all of it but its end.
     #[test]
     fn a_line_without_its_end_is_counted_and_none_is_joined_to_it() {
+        let world = World::default();
         let dir = tempfile::tempdir().unwrap();
         let plan = plan(dir.path(), 0.3);
-        spend(&plan, &[1; 32]).unwrap();
+        spend(&plan, &[1; 32], &world).unwrap();
         let path = dir.path().join("budget");
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap().trim_end()).unwrap();
         // What is counted already only gets its end.
-        spend(&plan, &[1; 32]).unwrap();
+        spend(&plan, &[1; 32], &world).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1);
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap().trim_end()).unwrap();
         for salt in [2, 3] {
-            spend(&plan, &[salt; 32]).unwrap();
+            spend(&plan, &[salt; 32], &world).unwrap();
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 3);
-        assert!(matches!(spend(&plan, &[4; 32]), Err(JobError::Budget { .. })));
+        assert!(matches!(spend(&plan, &[4; 32], &world), Err(JobError::Budget { .. })));
     }
 }

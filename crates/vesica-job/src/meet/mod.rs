@@ -4,7 +4,6 @@ pub mod agree;
 pub mod answers;
 pub mod breaks;
 pub mod budget;
-pub mod difference;
 pub mod peers;
 pub mod settle;
 pub mod wait;

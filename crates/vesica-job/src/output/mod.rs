@@ -6,6 +6,7 @@ pub mod ids;
 pub mod join;
 pub mod link;
 pub mod part;
+pub mod places;
 pub mod shares;
 
 use crate::error::JobError;

@@ -3,8 +3,8 @@
 //! Behind the front ([`key`](crate::seal::key)) stands one text in blocks of [`BLOCK`] bytes, of which the last may be
 //! shorter. Each is sealed under its number. The key is bound to a run, so the file is of use to that run alone.
 
+use crate::disk::{Disk, DiskFile};
 use crate::error::JobError;
-use crate::seal::disk::{Disk, DiskFile};
 use crate::seal::file::failed;
 use crate::seal::key::{Front, Opener, Sealer, Secret, TAG, magic};
 use crate::tell::control::Control;
@@ -177,7 +177,7 @@ impl ReadAt for Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seal::disk::Files;
+    use crate::disk::Files;
     use crate::seal::key::Given;
     use std::fs;
     use vesica_session::Error;

@@ -1,7 +1,7 @@
 //! How it is told that a file of a run failed, and how one is removed.
 
+use crate::disk::Disk;
 use crate::error::JobError;
-use crate::seal::disk::Disk;
 use std::io;
 use std::path::Path;
 

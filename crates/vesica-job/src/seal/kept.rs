@@ -16,12 +16,12 @@
 //! All of it can be made again from the table, and comes out the same: a file that is not whole is never used, and not
 //! missed either.
 
+use crate::disk::Disk;
 use crate::error::JobError;
 use crate::input::keys::{Keys, Reading};
 use crate::input::parted;
 use crate::input::parted::RECORD;
 use crate::seal::blocks::{BLOCK, Blocks, Writer};
-use crate::seal::disk::Disk;
 use crate::seal::file;
 use crate::seal::key::Secret;
 use crate::seal::record::Start;

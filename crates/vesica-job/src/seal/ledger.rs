@@ -8,9 +8,9 @@
 //!
 //! Beside it stands what reading and cutting made ([`Kept`]).
 
+use crate::disk::Disk;
 use crate::error::JobError;
 use crate::meet::answers::{Answers, Attempt};
-use crate::seal::disk::Disk;
 use crate::seal::kept::{self, Kept};
 use crate::seal::key::{Given, HOLDS_COINS, PASSPHRASE, needs_secret, passphrase};
 use crate::seal::log::Log;

@@ -17,8 +17,8 @@
 //! it was sealed; a new stretch begins there, and what stood behind is cut off. So the torn record's number is used
 //! again, under another key.
 
+use crate::disk::{Disk, DiskFile};
 use crate::error::JobError;
-use crate::seal::disk::{Disk, DiskFile};
 use crate::seal::file::{failed, remove};
 use crate::seal::key::{Front, Given, HOLDS_COINS, Opener, Sealer, Secret, TAG, magic, needs_secret};
 use crate::world::random;
@@ -267,7 +267,7 @@ fn read_up_to(file: &mut (impl Read + ?Sized), buf: &mut [u8]) -> io::Result<usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seal::disk::Files;
+    use crate::disk::Files;
     use crate::seal::ledger::KIND;
     use crate::world::World;
     use std::fs;

@@ -1,7 +1,6 @@
 //! What outlives a process, sealed.
 
 pub mod blocks;
-pub mod disk;
 mod file;
 pub mod kept;
 pub mod key;

@@ -61,7 +61,7 @@ pub struct JobId {
 }
 
 /// What came out. The same on every run over the same tables.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// Rows of the input.
     pub rows: u64,
@@ -237,7 +237,7 @@ pub struct Revealed {
 }
 
 /// What was chosen.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Chosen {
     /// The protocol.
     pub protocol: String,
@@ -283,7 +283,7 @@ fn is_none(lanes: &u32) -> bool {
 }
 
 /// A peer as it was recognised.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PeerId {
     /// Its name in the job.
     pub name: String,

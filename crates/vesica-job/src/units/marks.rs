@@ -5,7 +5,7 @@
 //! read and sorted once more when all are joined.
 //!
 //! Each row of a unit gets its mark written, also one that says no. So how long that takes, which a peer may see by when the next unit
-//! begins, does not depend on how many rows there are that match.
+//! begins, does not depend on how many rows there are that match, but for some nanoseconds a match (A5).
 //!
 //! A mark is of the run in which its unit ended: it is not in the ledger, and units that ended before a restart, or before keys
 //! were cut anew, are read. So are those of a table whose keys repeat: a unit has no rows at hand but the first of each key.

@@ -21,10 +21,10 @@ use super::make::{Bodies, Changed, Made, Maker, State, Whole, remove_others};
 use super::{Retrieval, Server, body_bytes, desk, retrieval};
 use crate::error::Error;
 use crate::offer::{Offer, hex};
+use crate::prepare::reading::{Read, Reader};
+use crate::prepare::secret::{self, Root, Use};
+use crate::prepare::signer::Signer;
 use crate::prepare::{self, Change, Prepared, Product, agrees};
-use crate::reading::{Read, Reader};
-use crate::secret::{self, Root, Use};
-use crate::signer::Signer;
 use crate::suite::Kind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -275,7 +275,7 @@ impl<'a> Changing<'a> {
         let shape = before.offer.kind().scheme()?.filter();
         let shape = shape.ok_or_else(|| Error::bug("keys without a filter are to be changed"))?;
         let shape = shape(before.epoch.planned, before.epoch.width, before.epoch.expected)?;
-        let filter = before.epoch.filter(&before.offer, &shape, tries, &entries)?;
+        let filter = changes::filter((&before.offer, &before.epoch), &shape, tries, &entries)?;
         let keys = keys.into_iter().map(|key| (key, None)).collect();
         let (bodies, touched, changed) = (Vec::new(), BTreeSet::new(), Changed::default());
         Ok(Self { before, filter, keys, bodies, touched, changed })

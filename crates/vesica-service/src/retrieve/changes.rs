@@ -13,6 +13,12 @@
 //! Numbers are little-endian. A log only grows, so a client that has its beginning copies the rest. The first change leads from the epoch
 //! whose hint it is to the next one, and so on.
 
+use super::body_bytes;
+use super::epoch::Epoch;
+use crate::offer::Offer;
+use vesica_pir::keyword::{Drawn, Filter};
+use vesica_pir::{PirError, Shape};
+
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry<'a> {
@@ -57,6 +63,25 @@ pub fn entries(mut log: &[u8]) -> Option<Vec<Entry<'_>>> {
         log = rest;
     }
     Some(entries)
+}
+
+/// The filter of an epoch, where keys stand in one. `tries` stands behind the hint of the base.
+///
+/// # Errors
+/// If these do not belong together.
+pub fn filter(
+    (offer, epoch): (&Offer, &Epoch),
+    shape: &Shape,
+    tries: &[u8],
+    changes: &[Entry<'_>],
+) -> Result<Filter, PirError> {
+    let mut filter = Filter::new(shape, body_bytes(offer), epoch.seed(), epoch.sealed(), tries)?;
+    for Entry { salt, drawn, .. } in changes {
+        for &(group, tries) in drawn {
+            filter.follow(group as usize, Drawn { salt: *salt, tries })?;
+        }
+    }
+    Ok(filter)
 }
 
 #[cfg(test)]

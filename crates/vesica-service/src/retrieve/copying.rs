@@ -1,160 +1,119 @@
-//! From a server to a client's cache: a hint and the changes since then, a table, or a table that streams by.
+//! From a server to a client's cache: its epoch, and of that a hint and the changes since then, a table, or a table that streams by.
 
-use super::Client;
-use super::epoch::{self, CHUNK, Epoch};
+use super::epoch::{self, CHUNK, Epoch, SKEW, date};
+use super::lookup::{Cache, Places};
+use super::{Copying, Scheme};
 use crate::error::Error;
-use crate::messages::Counter;
 use crate::offer::{Offer, hex};
+use crate::suite::Fetched;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use vesica_job::{Control, Event, World};
+use std::path::Path;
+use vesica_job::Event;
 use vesica_net::{SystemClock, Time};
-use vesica_pir::keyword::Filter;
 use vesica_spec::service::AskPlan;
 
-/// A client's side that has what it copies.
-pub struct Ready {
-    /// It.
-    pub client: Box<dyn Client>,
-    /// Where keys stand, if the scheme has a filter for them.
-    pub filter: Option<Filter>,
-    /// What was copied now, in words; none if nothing is new.
-    pub news: Option<String>,
-}
+/// The part of its time, one in so many, in which a client's user is told that an epoch ends.
+const SOON: u32 = 10;
 
-/// What a client copies an epoch by.
-pub struct Copying<'a, 'c> {
-    /// The client's plan.
-    pub plan: &'a AskPlan,
-    /// What the service is.
-    pub offer: &'a Offer,
-    /// The state of its records.
-    pub epoch: &'a Epoch,
-    /// The line to the server.
-    pub counter: &'a mut Counter<'c>,
-    /// The machine around it.
-    pub world: &'a World,
-    /// What is told of the progress.
-    pub ctl: &'a Control,
+/// Brings the cache to the epoch that the server has.
+///
+/// # Errors
+/// Faults of the plan's files; a server that sends what cannot be.
+pub fn copy(scheme: &'static dyn Scheme, described: &[u8], copying: &mut Copying<'_, '_>) -> Result<Fetched, Error> {
+    let (plan, offer, server) = (copying.plan, copying.offer, copying.counter.server());
+    let (world, ctl) = (copying.world, copying.ctl);
+    std::fs::create_dir_all(&plan.cache).map_err(Error::file("cannot make the folder", &plan.cache))?;
+    let lock = lock(&plan.cache)?;
+    let kept = Epoch::load(offer, &plan.cache);
+    let epoch = Epoch::decode(offer, described).map_err(Error::Sent)?;
+    let retrieval = scheme.retrieval(offer.by(), &epoch)?;
+    // A server that could go back would see what a client asks of two tables, one of which it may have made up. A number names one state.
+    match &kept {
+        Ok(kept) if kept.number > epoch.number || kept.number == epoch.number && *kept != epoch => {
+            let (found, kept, cache) = (epoch.spelled(), kept.spelled(), plan.cache.clone());
+            let remedy = format!("remove {} and run the command again", cache.display()).into();
+            return Err(Error::Older { server, found, kept, cache, remedy });
+        }
+        Err(error) if plan.cache.join(epoch::NAME).exists() => match Epoch::named_in(&plan.cache) {
+            Some((named, number)) if named != hex(&offer.hash()) => {
+                // Numbers begin anew with an offer, so this is no fault; but whoever made the new one could also hide an old table behind it.
+                if number > epoch.number {
+                    ctl.note(format!(
+                        "{} has epoch {number} of another offer, and {server} serves {} of this one. So nothing here tells whether it went \
+                         back to an older table",
+                        plan.cache.display(),
+                        epoch.spelled()
+                    ));
+                }
+            }
+            _ => ctl.note(format!("{error}. So nothing here tells whether {server} went back to an older table")),
+        },
+        _ => {}
+    }
+    if let Some((made, until)) = epoch.times() {
+        let now = world.time.wall();
+        if now >= until || made > now + SKEW {
+            let (found, times) = (epoch.spelled(), Box::new([made, until, now].map(date)));
+            return Err(Error::NotInTime { server, found, times });
+        }
+        if until.duration_since(now).is_ok_and(|left| left <= until.duration_since(made).unwrap_or_default() / SOON) {
+            ctl.note(format!(
+                "{server} serves {}, which clients take until {}: ask its operator to run `vesica prepare` before that",
+                epoch.spelled(),
+                date(until)
+            ));
+        }
+    }
+    let needed = retrieval.kept(epoch.copy + epoch.log);
+    if needed > plan.cache_size {
+        return Err(Error::Setup(format!(
+            "mine.cache_size: the service needs {needed} bytes here, and {} are allowed; allow more, or ask the server's operator",
+            plan.cache_size
+        )));
+    }
+    let copied = retrieval.client(&epoch, copying)?;
+    let is_known = Offer::load(&plan.cache).is_ok_and(|known| known == *offer);
+    // It was not asked for, and is an assumption more: said once.
+    if plan.hint.is_none() && offer.kind().signs() && !is_known {
+        ctl.note(format!(
+            "{server} serves {}: what is looked up stays hidden if circular security holds besides ring-LWE. Write service.hint = \"copied\" to refuse \
+             services without a hint",
+            offer.kind()
+        ));
+    }
+    // What is on the disk already is not written again: a disk takes as long for that as the rest of a lookup.
+    if !is_known {
+        offer.save(&plan.cache)?;
+    }
+    if kept.ok().as_ref() != Some(&epoch) {
+        vesica_job::rooms::replace(&plan.cache.join(epoch::NAME), &epoch.encode())?;
+    }
+    let places = Places::new(offer, &epoch, scheme, copied.filter)?;
+    let news = copied.news.map(|what| format!("fetched {}: {what}", epoch.spelled()));
+    let (rows, is_silent) = (epoch.rows, retrieval.sizes().query == 0 && !offer.has_function());
+    let (offer, scheme, client) = (offer.clone(), retrieval, copied.client);
+    Ok(Fetched { rows, news, is_silent, copied: Box::new(Cache { offer, epoch, scheme, client, places, _lock: lock }) })
 }
 
 impl Copying<'_, '_> {
     /// Whether the cache has another epoch, or none.
-    pub fn is_new(&self) -> bool {
-        Epoch::load(self.offer, &self.plan.cache).ok().as_ref() != Some(self.epoch)
+    pub fn is_new(&self, epoch: &Epoch) -> bool {
+        Epoch::load(self.offer, &self.plan.cache).ok().as_ref() != Some(epoch)
     }
 
-    /// What clients copy, from the cache or the server; and how many bytes came from the server, if it was not all in the cache.
+    /// What clients copy, and the log of changes since the base, which is empty where there is none: each from the cache or the server, with how many
+    /// bytes came from the server, if it was not all in the cache. The copies of other bases are gone then.
     ///
     /// # Errors
     /// Those of the cache and the connection; a server that sends something else than its epoch says.
-    pub fn copy(&mut self) -> Result<(Vec<u8>, Option<u64>), Error> {
-        self.part(&Part::copy(self.epoch))
-    }
-
-    /// The same of the log of changes since the base.
-    ///
-    /// # Errors
-    /// As [`Copying::copy`].
-    pub fn log(&mut self) -> Result<(Vec<u8>, Option<u64>), Error> {
-        self.part(&Part::log(self.epoch))
-    }
-
-    /// A part of an epoch, and how many bytes of it were copied from the server; none if the cache had it. A copy that was cut, and a log that has
-    /// grown, go on behind the last whole chunk that is right.
-    fn part(&mut self, wanted: &Part<'_>) -> Result<(Vec<u8>, Option<u64>), Error> {
-        let Self { plan, counter, ctl, .. } = self;
-        let path = plan.cache.join(&wanted.name);
-        if let Ok(bytes) = std::fs::read(&path)
-            && hex(blake3::hash(&epoch::sums(&bytes)).as_bytes()) == wanted.sums
-        {
-            return Ok((bytes, None));
-        }
-        let sums = sums(counter, wanted)?;
-        let part = path.with_extension("part");
-        // A log that was whole is the beginning of the one that is wanted.
-        if !part.exists() && path.exists() {
-            std::fs::rename(&path, &part).map_err(Error::file("cannot write", &part))?;
-        }
-        let failed = |what: &'static str| Error::file(what, &part);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&part)
-            .map_err(failed("cannot write"))?;
-        let (mut bytes, mut chunk) = (Vec::new(), vec![0; CHUNK]);
-        let mut from = 0;
-        for sum in sums.chunks_exact(32) {
-            let length = (wanted.bytes - bytes.len() as u64).min(CHUNK as u64) as usize;
-            let whole = file.read_exact_at(&mut chunk[..length], bytes.len() as u64);
-            if whole.is_err() || check(&chunk[..length], sum).is_err() {
-                break;
-            }
-            bytes.extend_from_slice(&chunk[..length]);
-            from += 1;
-        }
-        let before = bytes.len() as u64;
-        room_for(plan, wanted.bytes - before)?;
-        ctl.event(Event::Phase { name: "fetch", of: "bytes", total: Some(wanted.bytes) });
-        let start = SystemClock.now();
-        file.set_len(before).map_err(failed("cannot write"))?;
-        std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(failed("cannot write"))?;
-        let mut next = from as usize;
-        counter.chunks(wanted.number, from, sums.len() as u64 / 32, |chunk| {
-            ctl.check()?;
-            check(chunk, &sums[32 * next..][..32])?;
-            next += 1;
-            file.write_all(chunk).map_err(failed("cannot write"))?;
-            bytes.extend_from_slice(chunk);
-            ctl.event(Event::Done(bytes.len() as u64));
-            Ok(())
-        })?;
-        file.sync_all().map_err(failed("cannot write"))?;
-        std::fs::rename(&part, &path).map_err(Error::file("cannot write", &path))?;
-        ctl.event(Event::PhaseEnd {
-            name: "fetch",
-            of: "bytes",
-            wall: SystemClock.since(start),
-            bytes: (0, wanted.bytes - before),
-        });
-        let copied = bytes.len() as u64 - before;
-        Ok((bytes, Some(copied)))
-    }
-
-    /// The table in pieces as it streams by, which begins anew if it is cut.
-    ///
-    /// # Errors
-    /// Those of `each` and the connection; a server that sends something else than its epoch says.
-    pub fn stream(&mut self, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
-        let Self { epoch, counter, ctl, .. } = self;
-        let sums = sums(counter, &Part::copy(epoch))?;
-        ctl.event(Event::Phase { name: "stream", of: "bytes", total: Some(epoch.copy) });
-        let start = SystemClock.now();
-        let (mut next, mut done) = (0, 0);
-        counter.chunks(0, 0, sums.len() as u64 / 32, |chunk| {
-            ctl.check()?;
-            check(chunk, &sums[32 * next..][..32])?;
-            next += 1;
-            each(chunk)?;
-            done += chunk.len() as u64;
-            ctl.event(Event::Done(done));
-            Ok(())
-        })?;
-        ctl.event(Event::PhaseEnd { name: "stream", of: "bytes", wall: SystemClock.since(start), bytes: (0, done) });
-        Ok(())
-    }
-
-    /// Removes the copies of other bases.
-    ///
-    /// # Errors
-    /// Those of removing.
-    pub fn remove_others(&self) -> Result<(), Error> {
+    pub fn copy(&mut self, epoch: &Epoch) -> Result<[(Vec<u8>, Option<u64>); 2], Error> {
+        let parts = [Part::copy(epoch), Part::log(epoch)];
+        let copy = self.part(&parts[0])?;
+        let log = if epoch.log > 0 { self.part(&parts[1])? } else { Default::default() };
         let cache = &self.plan.cache;
-        let kept: [PathBuf; 2] = [Part::copy(self.epoch), Part::log(self.epoch)].map(|part| cache.join(part.name));
+        let kept = parts.map(|part| cache.join(part.name));
         for entry in std::fs::read_dir(cache).map_err(Error::file("cannot read", cache))? {
             let other = entry.map_err(Error::file("cannot read", cache))?.path();
             let name = other.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -162,7 +121,100 @@ impl Copying<'_, '_> {
                 std::fs::remove_file(&other).map_err(Error::file("cannot remove", &other))?;
             }
         }
-        Ok(())
+        Ok([copy, log])
+    }
+
+    /// A part of an epoch, and how many bytes of it were copied from the server; none if the cache had it. A copy that was cut, and a log that has
+    /// grown, go on behind the last whole chunk that is right.
+    fn part(&mut self, wanted: &Part<'_>) -> Result<(Vec<u8>, Option<u64>), Error> {
+        let plan = self.plan;
+        let path = plan.cache.join(&wanted.name);
+        if let Ok(bytes) = std::fs::read(&path)
+            && hex(blake3::hash(&epoch::sums(&bytes)).as_bytes()) == wanted.sums
+        {
+            return Ok((bytes, None));
+        }
+        let part = path.with_extension("part");
+        let failed = |what: &'static str| Error::file(what, &part);
+        let begin = |sums: &[u8]| {
+            // A log that was whole is the beginning of the one that is wanted.
+            if !part.exists() && path.exists() {
+                std::fs::rename(&path, &part).map_err(failed("cannot write"))?;
+            }
+            let mut options = OpenOptions::new();
+            let mut file = options
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&part)
+                .map_err(failed("cannot write"))?;
+            let (mut bytes, mut chunk) = (Vec::new(), vec![0; CHUNK]);
+            for sum in sums.chunks_exact(32) {
+                let length = (wanted.bytes - bytes.len() as u64).min(CHUNK as u64) as usize;
+                let whole = file.read_exact_at(&mut chunk[..length], bytes.len() as u64);
+                if whole.is_err() || check(&chunk[..length], sum).is_err() {
+                    break;
+                }
+                bytes.extend_from_slice(&chunk[..length]);
+            }
+            let before = bytes.len() as u64;
+            room_for(plan, wanted.bytes - before)?;
+            file.set_len(before).map_err(failed("cannot write"))?;
+            file.seek(SeekFrom::End(0)).map_err(failed("cannot write"))?;
+            Ok::<_, Error>((before, (file, bytes)))
+        };
+        let (copied, (file, bytes)) = self.take("fetch", wanted, begin, |(file, bytes), chunk| {
+            file.write_all(chunk).map_err(failed("cannot write"))?;
+            bytes.extend_from_slice(chunk);
+            Ok(())
+        })?;
+        file.sync_all().map_err(failed("cannot write"))?;
+        std::fs::rename(&part, &path).map_err(Error::file("cannot write", &path))?;
+        Ok((bytes, Some(copied)))
+    }
+
+    /// The table in pieces as it streams by, which begins anew if it is cut.
+    ///
+    /// # Errors
+    /// Those of `each` and the connection; a server that sends something else than its epoch says.
+    pub fn stream(&mut self, epoch: &Epoch, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        self.take("stream", &Part::copy(epoch), |_| Ok((0, ())), |(), chunk| each(chunk)).map(drop)
+    }
+
+    /// Takes the chunks of a part, each of which is the one of its sum, and gives how many bytes came. `begin` gets the sums, and says how many bytes
+    /// are here already, in whole chunks, and what chunks are added to.
+    fn take<W>(
+        &mut self,
+        phase: &'static str,
+        wanted: &Part<'_>,
+        begin: impl FnOnce(&[u8]) -> Result<(u64, W), Error>,
+        mut each: impl FnMut(&mut W, &[u8]) -> Result<(), Error>,
+    ) -> Result<(u64, W), Error> {
+        let Self { counter, ctl, .. } = self;
+        let begun = |sums: Vec<u8>| {
+            if hex(blake3::hash(&sums).as_bytes()) != wanted.sums {
+                return Err(Error::Sent("sums that are not those of its epoch".into()));
+            }
+            let (before, whole) = begin(&sums)?;
+            ctl.event(Event::Phase { name: phase, of: "bytes", total: Some(wanted.bytes) });
+            let start = SystemClock.now();
+            let chunks = before.div_ceil(CHUNK as u64)..sums.len() as u64 / 32;
+            Ok((chunks, (sums, start, before, before, whole)))
+        };
+        let all = wanted.bytes.div_ceil(CHUNK as u64) * 32;
+        let (_, start, before, done, whole) =
+            counter.part(wanted.number, all, begun, |(sums, _, _, done, whole), chunk| {
+                ctl.check()?;
+                check(chunk, &sums[32 * (*done / CHUNK as u64) as usize..][..32])?;
+                each(whole, chunk)?;
+                *done += chunk.len() as u64;
+                ctl.event(Event::Done(*done));
+                Ok(())
+            })?;
+        let copied = done - before;
+        ctl.event(Event::PhaseEnd { name: phase, of: "bytes", wall: SystemClock.since(start), bytes: (0, copied) });
+        Ok((copied, whole))
     }
 }
 
@@ -199,15 +251,6 @@ pub fn lock(cache: &Path) -> Result<File, Error> {
         }
         Err(TryLockError::Error(error)) => Err(Error::file("cannot lock", &path)(error)),
     }
-}
-
-/// The sums of a part's chunks, which are those of the epoch.
-fn sums(counter: &mut Counter<'_>, part: &Part<'_>) -> Result<Vec<u8>, Error> {
-    let sums = counter.sums(part.number, part.bytes.div_ceil(CHUNK as u64) * 32)?;
-    if hex(blake3::hash(&sums).as_bytes()) != part.sums {
-        return Err(Error::Sent("sums that are not those of its epoch".into()));
-    }
-    Ok(sums)
 }
 
 /// Fails if a chunk is not the one of its sum.

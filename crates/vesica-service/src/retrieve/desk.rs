@@ -4,7 +4,7 @@ use super::epoch::{self, CHUNK, Epoch};
 use super::{Retrieval, Server, Turn, changes, retrieval};
 use crate::error::Error;
 use crate::offer::{Offer, hex};
-use crate::secret::Root;
+use crate::prepare::secret::Root;
 use crate::stock::{Served, Stock, other_offer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,8 @@ pub struct Desk {
     folder: PathBuf,
     epoch: Epoch,
     name: u64,
-    scheme: Box<dyn Retrieval>,
+    /// How its records are fetched.
+    pub scheme: Box<dyn Retrieval>,
     /// What answers, from the table.
     server: Box<dyn Server>,
     /// What clients copy; empty where it is the table.
@@ -144,21 +145,6 @@ impl Desk {
         })
     }
 
-    /// Whether anything is to be asked: a table that was downloaded answers itself.
-    pub fn asks(&self) -> bool {
-        self.scheme.sizes().query > 0
-    }
-
-    /// Bytes of the keys that a client sends before the queries of a question.
-    pub fn keys_bytes(&self) -> usize {
-        self.scheme.keys_bytes()
-    }
-
-    /// Whether clients have windows that are used up query by query.
-    pub fn has_windows(&self) -> bool {
-        self.scheme.has_windows()
-    }
-
     /// Answers so many queries, round by round, after the keys that the scheme has. `desk` gives the epoch's desk, and is called for each
     /// round: while the client is waited for, nobody holds it. `came` is called for each round, with how many queries it has. `turn` is called
     /// for whatever is worked on.
@@ -174,7 +160,7 @@ impl Desk {
     ) -> Result<(), Error> {
         let (keys_bytes, query, together) = {
             let desk = desk()?;
-            (desk.keys_bytes(), desk.scheme.sizes().query, desk.scheme.together())
+            (desk.scheme.keys_bytes(), desk.scheme.sizes().query, desk.scheme.together())
         };
         let mut keys = Vec::with_capacity(keys_bytes);
         while keys.len() < keys_bytes {
@@ -281,10 +267,11 @@ pub fn log_name(number: u64) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::super::epoch::Layout;
-    use super::super::{Scheme, body_bytes, digest_of_index, pad, unpad};
+    use super::super::{Scheme, body_bytes, pad, unpad};
     use super::*;
-    use crate::signer::Signer;
+    use crate::prepare::signer::Signer;
     use crate::suite::{self, Kind};
+    use crate::values::digest_of_index;
     use vesica_session::SessionRng;
     use vesica_spec::service::{By, Hint, Private, ServiceProtocol};
     use vesica_testkit::two;

@@ -3,11 +3,10 @@
 //! Clients copy a hint or a table before they ask. A *base* is an epoch for which that was made as a whole. The epochs after it have a log of
 //! changes beside it ([`super::changes`]), until the next base.
 
-use super::changes::Entry;
 use super::{body_bytes, has_sums};
 use crate::error::Error;
 use crate::offer::{Offer, hex, unhex};
-use crate::secret::Root;
+use crate::prepare::secret::Root;
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -15,8 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use vesica_oprf::function::ServerFunction;
 use vesica_pir::bucket::Buckets;
-use vesica_pir::keyword::{Drawn, Filter, TAG};
-use vesica_pir::{PirError, Shape};
+use vesica_pir::keyword::TAG;
 use vesica_spec::service::{By, Preset};
 
 /// The name of the document in a folder.
@@ -343,26 +341,6 @@ impl Epoch {
         let read = std::fs::read(folder.join(NAME)).ok().filter(|bytes| bytes.len() <= MOST_BYTES);
         let epoch = serde_json::from_slice::<Self>(&read?).ok()?;
         Some((epoch.offer, epoch.number))
-    }
-
-    /// The filter, where keys stand in one. `tries` stands behind the hint of the base.
-    ///
-    /// # Errors
-    /// If these do not belong together.
-    pub fn filter(
-        &self,
-        offer: &Offer,
-        shape: &Shape,
-        tries: &[u8],
-        changes: &[Entry<'_>],
-    ) -> Result<Filter, PirError> {
-        let mut filter = Filter::new(shape, body_bytes(offer), self.seed(), self.sealed(), tries)?;
-        for Entry { salt, drawn, .. } in changes {
-            for &(group, tries) in drawn {
-                filter.follow(group as usize, Drawn { salt: *salt, tries })?;
-            }
-        }
-        Ok(filter)
     }
 
     /// The table of buckets, where rows are looked up by key without a filter.

@@ -4,7 +4,7 @@
 //! [`Retrieval`], which is the scheme for the records of one epoch and makes both sides: a [`Server`] and a [`Client`]. The other files
 //! serve all schemes, and stand in the order in which a row goes through them. [`make`] turns the server's table into records of one
 //! length, and [`change`] changes some of them. [`desk`] serves them. [`copying`] brings to a client what the scheme has it copy, and
-//! [`copy`] looks rows up with that, which stand where [`places`] says.
+//! [`lookup`] looks rows up with that.
 //!
 //! Some schemes have a file of their own beside: many clients share one [`pass`] over the table of "simple-pir". [`window`] is the file of
 //! a client of "piano", in which every query is written down before it is sent. By "ckks-pir" rows are real numbers, which [`reals`] reads
@@ -17,14 +17,13 @@
 pub mod bench;
 pub mod change;
 pub mod changes;
-pub mod copy;
 pub mod copying;
 pub mod desk;
 pub mod epoch;
 pub mod look;
+pub mod lookup;
 pub mod make;
 pub mod pass;
-pub mod places;
 pub mod reals;
 pub mod recompute;
 pub mod schemes;
@@ -32,22 +31,22 @@ pub mod sessions;
 pub mod window;
 
 use crate::error::Error;
+use crate::found::Lost;
 use crate::messages::Counter;
 use crate::offer::Offer;
-use crate::output::Lost;
 use crate::prepare::{Change, Prepared};
 use crate::reveals;
 use crate::stock::Stock;
 use crate::suite::{Asking, Fetched, Kind, Suite};
-use copying::{Copying, Ready};
 use desk::Files;
 use epoch::Epoch;
-use places::Place;
+use lookup::Place;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 use vesica_job::numbers::count;
 use vesica_job::{Control, World};
+use vesica_pir::keyword::Filter;
 use vesica_pir::{PirError, Shape, Sizes};
 use vesica_session::{Reveal, SessionRng};
 use vesica_spec::service::{AskPlan, By, Private, ServePlan};
@@ -167,13 +166,12 @@ pub trait Retrieval: Send + Sync {
     }
 
     /// The client's side with what is in its cache; what is missing there is copied first.
-    fn client(&self, copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
+    fn client(&self, epoch: &Epoch, copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
         if self.copied() == 0 {
-            let news = copying.is_new().then(|| "nothing is to be copied".to_owned());
+            let news = copying.is_new(epoch).then(|| "nothing is to be copied".to_owned());
             return Ok(Ready { client: self.reader(Vec::new(), &mut copying.world.rng()?)?, filter: None, news });
         }
-        let (copy, bytes) = copying.copy()?;
-        copying.remove_others()?;
+        let [(copy, bytes), _] = copying.copy(epoch)?;
         let news = bytes.map(|bytes| format!("the table, {}", vesica_job::numbers::size(bytes)));
         Ok(Ready { client: self.reader(copy, &mut copying.world.rng()?)?, filter: None, news })
     }
@@ -248,7 +246,7 @@ pub trait Client {
     }
 
     /// Copies what more queries take.
-    fn renew(&mut self, _: &mut Copying<'_, '_>) -> Result<(), Error> {
+    fn renew(&mut self, _: &Epoch, _: &mut Copying<'_, '_>) -> Result<(), Error> {
         Err(Error::bug("a scheme whose queries have no end is to be renewed"))
     }
 
@@ -276,6 +274,30 @@ pub trait Client {
     /// The records of all places in their order. The server has parted from this side: whether an answer decodes, and how long that
     /// takes, it does not see.
     fn records(&mut self) -> Result<Vec<Result<Vec<u8>, Lost>>, Error>;
+}
+
+/// A client's side that has what it copies.
+pub struct Ready {
+    /// It.
+    pub client: Box<dyn Client>,
+    /// Where keys stand, if the scheme has a filter for them.
+    pub filter: Option<Filter>,
+    /// What was copied now, in words; none if nothing is new.
+    pub news: Option<String>,
+}
+
+/// What a client copies by.
+pub struct Copying<'a, 'c> {
+    /// The client's plan.
+    pub plan: &'a AskPlan,
+    /// What the service is.
+    pub offer: &'a Offer,
+    /// The line to the server.
+    pub counter: &'a mut Counter<'c>,
+    /// The machine around it.
+    pub world: &'a World,
+    /// What is told of the progress.
+    pub ctl: &'a Control,
 }
 
 /// A service whose records are fetched by this scheme.
@@ -309,16 +331,8 @@ impl Suite for Records {
         Ok(Arc::new(desk::Desk::open(&plan.store, offer, plan.workers)?))
     }
 
-    fn copy(
-        &self,
-        plan: &AskPlan,
-        offer: &Offer,
-        described: &[u8],
-        counter: &mut Counter<'_>,
-        world: &World,
-        ctl: &Control,
-    ) -> Result<Fetched, Error> {
-        copy::copy(self.0, plan, offer, described, counter, world, ctl)
+    fn copy(&self, described: &[u8], copying: &mut Copying<'_, '_>) -> Result<Fetched, Error> {
+        copying::copy(self.0, described, copying)
     }
 
     fn cached(&self, offer: &Offer, cache: &Path) -> Result<(String, Option<SystemTime>), Error> {
@@ -430,14 +444,10 @@ pub fn unpad<'a>(salt: &[u8; 32], digest: &[u8; 32], body: &'a [u8]) -> Option<&
     zeros.iter().all(|&byte| byte == 0).then_some(value)
 }
 
-/// What stands for row `index` in the place of the digest of a key.
-pub fn digest_of_index(index: u64) -> [u8; 32] {
-    blake3::derive_key("vesica 2026 number of a row", &index.to_le_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::digest_of_index;
 
     #[test]
     fn values_are_padded_and_come_back() {

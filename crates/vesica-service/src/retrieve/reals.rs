@@ -76,7 +76,7 @@ fn text(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retrieve::digest_of_index;
+    use crate::values::digest_of_index;
 
     const SALT: [u8; 32] = [3; 32];
 

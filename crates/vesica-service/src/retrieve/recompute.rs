@@ -8,7 +8,7 @@ use super::{change, changes, desk, retrieval};
 use crate::error::Error;
 use crate::offer::{Offer, hex, spelled};
 use crate::prepare;
-use crate::reading::Reader;
+use crate::prepare::reading::Reader;
 use std::path::Path;
 use vesica_job::numbers::{counted, size};
 use vesica_job::{Checked, Control, World};
@@ -67,7 +67,9 @@ pub fn audit_store(
     if let Some(shape) = shape {
         let (tries, log) = (files.copy.get(scheme.sizes().hint as usize..), changes::entries(&files.log));
         shape(epoch.planned, epoch.width, epoch.expected)
-            .and_then(|shape| epoch.filter(&offer, &shape, tries.unwrap_or_default(), &log.unwrap_or_default()))
+            .and_then(|shape| {
+                changes::filter((&offer, &epoch), &shape, tries.unwrap_or_default(), &log.unwrap_or_default())
+            })
             .map_err(|(PirError::Message(why) | PirError::Shape(why))| lies(why))?;
         checked.add("keys", "places as they can be; that the records are those of the table's keys is not computed");
     }

@@ -21,7 +21,7 @@ use super::misused;
 use crate::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vesica_job::rooms::disk::{read, replace};
+use vesica_job::disk::{read, replace};
 use vesica_job::worlds::{Disk, DiskFile};
 use vesica_pir::Piano;
 use vesica_pir::piano::{Intent, Window};

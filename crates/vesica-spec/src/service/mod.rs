@@ -6,7 +6,9 @@
 mod plan;
 mod types;
 
-pub use plan::{AskPlan, DayPlan, GuestPlan, KeptPlan, Secret, ServePlan, plan_ask, plan_ask_any, plan_serve, rules};
+pub use plan::{
+    AskPlan, DayPlan, GuestPlan, KeptPlan, Secret, ServePlan, plan_ask, plan_ask_any, plan_serve, rules, with_ending,
+};
 pub use types::{
     Asks, Beyond, By, Client, ClientMine, ClientSpec, Hint, KeptFile, Preset, Private, ServerMine, ServerSpec,
     ServerTls, Service, ServiceProtocol, default_cache_size, default_expected, default_requests,

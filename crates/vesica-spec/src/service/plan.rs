@@ -519,7 +519,7 @@ fn day(mine: &ClientMine, keys: &[String]) -> Result<Option<DayPlan>, SpecError>
 }
 
 /// The path of a file beside another one: this ending behind its name.
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
+pub fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
@@ -721,10 +721,7 @@ fn is_beside(path: &Path, ending: &str, other: &Path) -> bool {
 
 /// The file beside `store` with this ending behind its name, whether or not that is written with a slash at its end.
 fn beside(store: &Path, ending: &str) -> PathBuf {
-    let mut name = store.components().collect::<PathBuf>().into_os_string();
-    name.push(".");
-    name.push(ending);
-    PathBuf::from(name)
+    with_ending(&store.components().collect::<PathBuf>(), &format!(".{ending}"))
 }
 
 #[cfg(test)]

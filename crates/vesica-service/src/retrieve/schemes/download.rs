@@ -1,8 +1,8 @@
 //! "download": a client has the whole table, and asks nothing.
 
 use super::super::epoch::Epoch;
+use super::super::lookup::{Linear, Messages, first};
 use super::super::{Client, Costs, Retrieval, Scheme, Server, Turn};
-use super::linear::{Linear, Messages, first};
 use crate::error::Error;
 use std::sync::Arc;
 use vesica_pir::{Download, Pir, PirError, Sizes};

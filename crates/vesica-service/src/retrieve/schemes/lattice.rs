@@ -2,8 +2,8 @@
 //! keys for that before its queries.
 
 use super::super::epoch::Epoch;
+use super::super::lookup::{Linear, Messages, first};
 use super::super::{Client, Costs, Retrieval, Scheme, Server, Turn, in_turn};
-use super::linear::{Linear, Messages, first};
 use crate::error::Error;
 use std::sync::Arc;
 use vesica_net::{SystemClock, Time};

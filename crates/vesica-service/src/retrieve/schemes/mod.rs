@@ -2,7 +2,6 @@
 
 pub mod download;
 pub mod lattice;
-pub mod linear;
 #[cfg(test)]
 pub mod null;
 pub mod piano;

@@ -1,12 +1,12 @@
 //! "piano": the table streams by once, and leaves a window at the client, which is used up query by query.
 
-use super::super::copying::{Copying, Ready, room_for};
+use super::super::copying::room_for;
 use super::super::epoch::Epoch;
-use super::super::places::Place;
+use super::super::lookup::Place;
 use super::super::window::Kept;
-use super::super::{Client, Costs, Retrieval, Scheme, Server, Turn, in_turn, rounds_of};
+use super::super::{Client, Copying, Costs, Ready, Retrieval, Scheme, Server, Turn, in_turn, rounds_of};
 use crate::error::Error;
-use crate::output::Lost;
+use crate::found::Lost;
 use std::sync::Arc;
 use vesica_job::numbers::size;
 use vesica_pir::piano::{Builder, Intent, TOGETHER};
@@ -71,12 +71,12 @@ impl Retrieval for Piano {
         Ok(Box::new(Asking::with(Kept::in_memory(builder.finish()?, rng))))
     }
 
-    fn client(&self, copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
-        let (kept, news) = match Kept::open(&copying.world.disk, &copying.plan.cache, copying.epoch.name(), *self)? {
+    fn client(&self, epoch: &Epoch, copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
+        let (kept, news) = match Kept::open(&copying.world.disk, &copying.plan.cache, epoch.name(), *self)? {
             Some(kept) => (kept, None),
             None => {
-                let news = format!("a window, for which the table streamed by, {}", size(copying.epoch.copy));
-                (window(*self, copying)?, Some(news))
+                let news = format!("a window, for which the table streamed by, {}", size(epoch.copy));
+                (window(*self, epoch, copying)?, Some(news))
             }
         };
         Ok(Ready { client: Box::new(Asking::with(kept)), filter: None, news })
@@ -84,13 +84,13 @@ impl Retrieval for Piano {
 }
 
 /// A window, made while the table streams by. It begins anew if it is cut: what was read is in no file.
-fn window(scheme: Piano, copying: &mut Copying<'_, '_>) -> Result<Kept, Error> {
+fn window(scheme: Piano, epoch: &Epoch, copying: &mut Copying<'_, '_>) -> Result<Kept, Error> {
     let mut rng = copying.world.rng()?;
     // The server chose how large a window is. Whether the disk has room for it is asked before it takes memory.
     room_for(copying.plan, scheme.window_bytes())?;
     let mut builder = Builder::new(scheme, &mut rng);
-    copying.stream(|chunk| Ok(builder.push(chunk)?))?;
-    Kept::create(&copying.world.disk, &copying.plan.cache, copying.epoch.name(), builder.finish()?, &mut rng)
+    copying.stream(epoch, |chunk| Ok(builder.push(chunk)?))?;
+    Kept::create(&copying.world.disk, &copying.plan.cache, epoch.name(), builder.finish()?, &mut rng)
 }
 
 /// The table as it is.
@@ -154,9 +154,9 @@ impl Client for Asking {
         self.kept.window().left() as usize
     }
 
-    fn renew(&mut self, copying: &mut Copying<'_, '_>) -> Result<(), Error> {
+    fn renew(&mut self, epoch: &Epoch, copying: &mut Copying<'_, '_>) -> Result<(), Error> {
         self.close();
-        self.kept = window(self.kept.window().shape(), copying)?;
+        self.kept = window(self.kept.window().shape(), epoch, copying)?;
         Ok(())
     }
 

@@ -6,12 +6,11 @@
 //! or tag. All of that is the service's, for every scheme.
 
 use super::super::changes;
-use super::super::copying::{Copying, Ready};
 use super::super::desk::Files;
 use super::super::epoch::Epoch;
+use super::super::lookup::{Linear, Messages};
 use super::super::pass::Line;
-use super::super::{Client, Costs, Retrieval, Scheme, Server, ShapeOfKeys, Turn, in_turn};
-use super::linear::{Linear, Messages};
+use super::super::{Client, Copying, Costs, Ready, Retrieval, Scheme, Server, ShapeOfKeys, Turn, in_turn};
 use crate::error::Error;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -153,10 +152,8 @@ impl<P: MatrixPir + 'static> Retrieval for Matrix<P> {
         Ok(self.read(self.scheme.take_hint(copy)?))
     }
 
-    fn client(&self, copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
-        let (mut copy, copied) = copying.copy()?;
-        let (log, patches) = if copying.epoch.log > 0 { copying.log()? } else { (Vec::new(), None) };
-        copying.remove_others()?;
+    fn client(&self, epoch: &Epoch, copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
+        let [(mut copy, copied), (log, patches)] = copying.copy(epoch)?;
         let changes = changes::entries(&log).ok_or_else(|| Error::Sent("a log of changes that is none".into()))?;
         let due = self.scheme.sizes().hint as usize;
         if copy.len() < due {
@@ -167,9 +164,9 @@ impl<P: MatrixPir + 'static> Retrieval for Matrix<P> {
         let mut hint = self.scheme.take_hint(copy).map_err(|error| cannot_be(P::COPY, error))?;
         let wrong = |error: PirError| cannot_be("changes", error);
         changes.iter().try_for_each(|entry| self.scheme.patch(&mut hint, entry.patch)).map_err(wrong)?;
-        let filter = || copying.epoch.filter(copying.offer, self.scheme.shape(), &tries, &changes);
+        let filter = || changes::filter((copying.offer, epoch), self.scheme.shape(), &tries, &changes);
         let filter = (self.by == By::Key).then(filter).transpose().map_err(wrong)?;
-        Ok(Ready { client: self.read(hint), filter, news: in_words(P::COPY, copied, patches, copying.epoch.copy) })
+        Ok(Ready { client: self.read(hint), filter, news: in_words(P::COPY, copied, patches, epoch.copy) })
     }
 }
 

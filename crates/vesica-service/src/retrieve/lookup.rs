@@ -1,126 +1,40 @@
-//! What a client has of an epoch: it looks rows up with that.
+//! Rows are looked up with what a client has of an epoch.
+//!
+//! They stand among the records at their numbers, in two buckets each, or in a filter, as the sum of four. So a row is one query or two, and what
+//! comes for these is searched for it when the server has gone.
 
-use super::copying::{self, Copying};
-use super::epoch::{self, CHUNK, Epoch, SKEW, date};
-use super::places::{Place, Places};
-use super::{Client, Retrieval, Scheme, has_reals, reals, unpad};
+use super::epoch::{CHUNK, Epoch};
+use super::{Client, Copying, Retrieval, Scheme, has_reals, misused, reals, unpad};
 use crate::error::Error;
+use crate::found::{Hit, Lost, Texts, Value};
 use crate::messages::{Counter, MOST_KEYS};
-use crate::offer::{Offer, hex};
-use crate::output::{Hit, Lost, Texts, Value};
-use crate::suite::{Asked, Copied, Earlier, Fetched};
+use crate::offer::Offer;
+use crate::suite::{Asked, Copied, Earlier};
 use crate::values;
 use crate::wants::Wants;
 use std::fs::File;
 use vesica_job::rooms::Clock;
-use vesica_job::{Control, Event, World};
+use vesica_job::{Control, Event};
+use vesica_pir::PirError;
+use vesica_pir::bucket::Buckets;
+use vesica_pir::keyword::Filter;
 use vesica_session::SessionRng;
-use vesica_spec::service::AskPlan;
-
-/// The part of its time, one in so many, in which a client's user is told that an epoch ends.
-const SOON: u32 = 10;
+use vesica_spec::service::{AskPlan, By};
 
 /// What a client has of an epoch.
-struct Cache {
-    offer: Offer,
-    epoch: Epoch,
-    scheme: Box<dyn Retrieval>,
-    client: Box<dyn Client>,
-    places: Places,
+pub struct Cache {
+    /// What the service is.
+    pub offer: Offer,
+    /// The state of its records.
+    pub epoch: Epoch,
+    /// What they are fetched by.
+    pub scheme: Box<dyn Retrieval>,
+    /// What asks with what was copied.
+    pub client: Box<dyn Client>,
+    /// Where rows stand.
+    pub places: Places,
     /// Held as long as this process uses the cache.
-    _lock: File,
-}
-
-/// Brings the cache to the epoch that the server has.
-///
-/// # Errors
-/// Faults of the plan's files; a server that sends what cannot be.
-pub fn copy(
-    scheme: &'static dyn Scheme,
-    plan: &AskPlan,
-    offer: &Offer,
-    described: &[u8],
-    counter: &mut Counter<'_>,
-    world: &World,
-    ctl: &Control,
-) -> Result<Fetched, Error> {
-    let epoch = Epoch::decode(offer, described).map_err(Error::Sent)?;
-    let retrieval = scheme.retrieval(offer.by(), &epoch)?;
-    std::fs::create_dir_all(&plan.cache).map_err(Error::file("cannot make the folder", &plan.cache))?;
-    let lock = copying::lock(&plan.cache)?;
-    // A server that could go back would see what a client asks of two tables, one of which it may have made up. A number names one state.
-    let kept = Epoch::load(offer, &plan.cache);
-    match &kept {
-        Ok(kept) if kept.number > epoch.number || kept.number == epoch.number && *kept != epoch => {
-            let (found, kept, cache) = (epoch.spelled(), kept.spelled(), plan.cache.clone());
-            let remedy = format!("remove {} and run the command again", cache.display()).into();
-            return Err(Error::Older { server: counter.server(), found, kept, cache, remedy });
-        }
-        Err(error) if plan.cache.join(epoch::NAME).exists() => match Epoch::named_in(&plan.cache) {
-            Some((named, number)) if named != hex(&offer.hash()) => {
-                // Numbers begin anew with an offer, so this is no fault; but whoever made the new one could also hide an old table behind it.
-                if number > epoch.number {
-                    ctl.note(format!(
-                        "{} has epoch {number} of another offer, and {} serves {} of this one. So nothing here tells whether it went back to an \
-                         older table",
-                        plan.cache.display(),
-                        counter.server(),
-                        epoch.spelled()
-                    ));
-                }
-            }
-            _ => ctl.note(format!(
-                "{error}. So nothing here tells whether {} went back to an older table",
-                counter.server()
-            )),
-        },
-        _ => {}
-    }
-    if let Some((made, until)) = epoch.times() {
-        let now = world.time.wall();
-        if now >= until || made > now + SKEW {
-            let (server, found, times) = (counter.server(), epoch.spelled(), Box::new([made, until, now].map(date)));
-            return Err(Error::NotInTime { server, found, times });
-        }
-        if until.duration_since(now).is_ok_and(|left| left <= until.duration_since(made).unwrap_or_default() / SOON) {
-            ctl.note(format!(
-                "{} serves {}, which clients take until {}: ask its operator to run `vesica prepare` before that",
-                counter.server(),
-                epoch.spelled(),
-                date(until)
-            ));
-        }
-    }
-    let needed = retrieval.kept(epoch.copy + epoch.log);
-    if needed > plan.cache_size {
-        return Err(Error::Setup(format!(
-            "mine.cache_size: the service needs {needed} bytes here, and {} are allowed; allow more, or ask the server's operator",
-            plan.cache_size
-        )));
-    }
-    let is_known = Offer::load(&plan.cache).is_ok_and(|known| known == *offer);
-    // It was not asked for, and is an assumption more: said once.
-    if plan.hint.is_none() && offer.kind().signs() && !is_known {
-        ctl.note(format!(
-            "{} serves {}: what is looked up stays hidden if circular security holds besides ring-LWE. Write service.hint = \"copied\" to refuse \
-             services without a hint",
-            counter.server(),
-            offer.kind()
-        ));
-    }
-    let copied = retrieval.client(&mut Copying { plan, offer, epoch: &epoch, counter, world, ctl })?;
-    // What is on the disk already is not written again: a disk takes as long for that as the rest of a lookup.
-    if !is_known {
-        offer.save(&plan.cache)?;
-    }
-    if kept.ok().as_ref() != Some(&epoch) {
-        vesica_job::rooms::replace(&plan.cache.join(epoch::NAME), &epoch.encode())?;
-    }
-    let places = Places::new(offer, &epoch, scheme, copied.filter)?;
-    let news = copied.news.map(|what| format!("fetched {}: {what}", epoch.spelled()));
-    let (rows, is_silent) = (epoch.rows, retrieval.sizes().query == 0 && !offer.has_function());
-    let (offer, scheme, client) = (offer.clone(), retrieval, copied.client);
-    Ok(Fetched { rows, news, is_silent, copied: Box::new(Cache { offer, epoch, scheme, client, places, _lock: lock }) })
+    pub _lock: File,
 }
 
 impl Copied for Cache {
@@ -190,7 +104,7 @@ impl Cache {
                 if left.is_empty() {
                     return Ok(());
                 }
-                client.renew(&mut Copying { plan, offer, epoch, counter, world, ctl })?;
+                client.renew(epoch, &mut Copying { plan, offer, counter, world, ctl })?;
                 continue;
             }
             let begin = client.begin(rng);
@@ -263,6 +177,174 @@ fn room_for_answers(memory: u64, scheme: &dyn Retrieval, width: u32, queries: u6
         )));
     }
     Ok(())
+}
+
+/// What one query asks for: a sum of records, or anything, where nothing is wanted.
+pub type Place = Option<Vec<u64>>;
+
+/// Where rows stand.
+pub enum Places {
+    /// By number, each where its scheme puts it.
+    Numbers(&'static dyn Scheme),
+    /// By key, in one of two buckets.
+    Buckets(Buckets),
+    /// By key, as a sum of records.
+    Filter(Box<Filter>),
+}
+
+impl Places {
+    /// The places of an epoch. There is a filter where the scheme has sums of records.
+    ///
+    /// # Errors
+    /// If no table of buckets has these sizes.
+    pub fn new(
+        offer: &Offer,
+        epoch: &Epoch,
+        scheme: &'static dyn Scheme,
+        filter: Option<Filter>,
+    ) -> Result<Self, Error> {
+        Ok(match (offer.by(), filter) {
+            (By::Index, _) => Places::Numbers(scheme),
+            (By::Key, Some(filter)) => Places::Filter(Box::new(filter)),
+            (By::Key, None) => Places::Buckets(epoch.buckets(offer)?),
+        })
+    }
+
+    /// Queries that one row takes.
+    pub fn each(&self) -> usize {
+        if matches!(self, Places::Buckets(_)) { 2 } else { 1 }
+    }
+
+    /// What is asked for, for all wants in their order and then for what fills them up to `lookups`. That asks as a row does that is
+    /// looked up: for one record, or by a filter for the sum of four.
+    ///
+    /// # Errors
+    /// A bug if the table lacks a row that it says it has.
+    pub fn of(
+        &self,
+        epoch: &Epoch,
+        wants: &Wants,
+        outputs: &[[u8; 32]],
+        lookups: u64,
+        rng: &mut SessionRng,
+    ) -> Result<Vec<Place>, Error> {
+        let all = lookups as usize * self.each();
+        let mut places: Vec<Place> = Vec::with_capacity(all);
+        match self {
+            Places::Numbers(scheme) => {
+                for &number in &wants.numbers {
+                    let place = || scheme.place(epoch.records, &epoch.seed(), number);
+                    let place = (number < epoch.rows).then(place).transpose();
+                    places.push(place.map_err(|error| Error::bug(error.to_string()))?.map(|place| vec![place]));
+                }
+            }
+            Places::Buckets(buckets) => {
+                places.extend(outputs.iter().flat_map(|output| buckets.place(output).buckets).map(|at| Some(vec![at])));
+            }
+            Places::Filter(filter) => {
+                places.extend(outputs.iter().map(|output| Some(filter.places(output).to_vec())));
+            }
+        }
+        places.resize_with(all, || match self {
+            Places::Filter(filter) => Some(filter.places(&rng.bytes()).to_vec()),
+            _ => None,
+        });
+        Ok(places)
+    }
+
+    /// The bodies in the records of a row that may be its own.
+    pub fn bodies<'a>(&self, output: &[u8; 32], records: impl Iterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
+        match self {
+            Places::Numbers(_) => records.collect(),
+            Places::Buckets(buckets) => {
+                let place = buckets.place(output);
+                records.filter_map(|bucket| buckets.find(bucket, &place)).collect()
+            }
+            Places::Filter(filter) => records.filter_map(|sum| filter.open(output, sum)).collect(),
+        }
+    }
+
+    /// The salt of the keys that the values of a row are sealed under.
+    pub fn salt(&self, epoch: &Epoch, output: &[u8; 32]) -> [u8; 32] {
+        match self {
+            Places::Filter(filter) => filter.groups()[filter.group(output)].salt,
+            _ => epoch.sealed(),
+        }
+    }
+}
+
+/// The messages of a scheme that answers a query with one message, and whose queries do not depend on each other.
+pub trait Messages {
+    /// What is kept of a query until its answer is decoded.
+    type Secret;
+
+    /// Begins a session: what follows until the next one is asked under the keys that this gives, if the scheme has any.
+    fn session(&mut self, _: &mut SessionRng) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// A query for the sum of some records, byte by byte modulo 256. Where there is no such sum, for the first of them.
+    fn query(&mut self, records: &[u64], rng: &mut SessionRng) -> Result<(Self::Secret, Vec<u8>), PirError>;
+
+    /// The record in an answer.
+    fn decode(&self, secret: Self::Secret, answer: &[u8]) -> Result<Vec<u8>, PirError>;
+}
+
+/// The client of such a scheme: queries that were made, and their answers.
+pub struct Linear<M: Messages> {
+    messages: M,
+    /// The secrets of each round, and the answers to it, one behind the other.
+    rounds: Vec<(Vec<M::Secret>, Vec<u8>)>,
+}
+
+impl<M: Messages> Linear<M> {
+    /// Nothing was asked yet.
+    pub fn new(messages: M) -> Self {
+        Self { messages, rounds: Vec::new() }
+    }
+}
+
+impl<M: Messages> Client for Linear<M> {
+    fn begin(&mut self, rng: &mut SessionRng) -> Vec<u8> {
+        self.messages.session(rng)
+    }
+
+    fn round(&mut self, places: &[Place], rng: &mut SessionRng) -> Result<Vec<u8>, Error> {
+        let (mut secrets, mut wire) = (Vec::with_capacity(places.len()), Vec::new());
+        for place in places {
+            let (secret, query) = self.messages.query(place.as_deref().unwrap_or(&[0]), rng).map_err(misused)?;
+            secrets.push(secret);
+            wire.extend_from_slice(&query);
+        }
+        self.rounds.push((secrets, Vec::new()));
+        Ok(wire)
+    }
+
+    fn take(&mut self, answers: &[u8]) -> Result<(), Error> {
+        let round = self.rounds.last_mut().ok_or_else(|| Error::bug("answers to no round"))?;
+        round.1 = answers.to_vec();
+        Ok(())
+    }
+
+    fn records(&mut self) -> Result<Vec<Result<Vec<u8>, Lost>>, Error> {
+        let mut records = Vec::new();
+        for (secrets, answers) in std::mem::take(&mut self.rounds) {
+            let width = answers.len() / secrets.len();
+            for (number, secret) in secrets.into_iter().enumerate() {
+                records.push(match self.messages.decode(secret, &answers[number * width..][..width]) {
+                    Ok(record) => Ok(record),
+                    Err(PirError::Message(_)) => Err(Lost::Unreadable),
+                    Err(error) => return Err(misused(error)),
+                });
+            }
+        }
+        Ok(records)
+    }
+}
+
+/// A number that no record has, if none is asked for.
+pub fn first(records: &[u64]) -> u64 {
+    records.first().copied().unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use vesica_job::rooms::replace_privately;
 use vesica_job::rooms::{fill, random};
 use vesica_oprf::function::ServerFunction;
 use vesica_spec::CurveName;
-use vesica_spec::service::{Secret as Place, ServePlan, Service};
+use vesica_spec::service::{Secret as Place, ServePlan, Service, with_ending};
 use vesica_types::Secret;
 use zeroize::Zeroizing;
 
@@ -331,9 +331,7 @@ pub fn apart(plan: &ServePlan, of: Use) -> Result<(), Error> {
 
 /// The place of a key that the store is just being made with.
 pub fn next(place: &Place) -> Place {
-    let mut path = place.path.as_os_str().to_owned();
-    path.push(".next");
-    Place { path: path.into(), key: place.key.clone() }
+    Place { path: with_ending(&place.path, ".next"), key: place.key.clone() }
 }
 
 /// What `of` finds at this place, or else where a new key stands. If the first cannot be read, the other may be the one: it was made with the key
@@ -369,9 +367,7 @@ pub fn lock_apart(plan: &ServePlan, of: Use) -> Result<fs::File, Error> {
 /// # Errors
 /// If another `vesica prepare` is at work.
 pub fn lock(place: &Place) -> Result<fs::File, Error> {
-    let mut path = place.path.as_os_str().to_owned();
-    path.push(".lock");
-    let path = std::path::PathBuf::from(path);
+    let path = with_ending(&place.path, ".lock");
     // What stands there under a name that was chosen badly is left as it is.
     let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = file.map_err(Error::file("cannot write", &path))?;

@@ -5,6 +5,8 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use vesica_net::Time;
 
 /// A disk. Nobody but the owner may read what is made on it.
 pub trait Disk: Debug + Send + Sync {
@@ -84,6 +86,25 @@ pub fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
         Ok(mut file) => file.read_to_end(&mut bytes).map(|_| Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Locks a file, which other processes hold for a moment at most: whether they did.
+///
+/// # Errors
+/// Those of the system.
+pub fn lock(file: &dyn DiskFile, time: &dyn Time, moment: Duration) -> io::Result<bool> {
+    let began = time.now();
+    loop {
+        match file.lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) if time.now().saturating_duration_since(began) < moment => {
+                // Who has it needs it for a write or two.
+                time.sleep((moment / 50).min(Duration::from_millis(20)), &|| false);
+            }
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
     }
 }
 

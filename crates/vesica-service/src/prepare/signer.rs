@@ -6,8 +6,8 @@
 
 use crate::error::Error;
 use crate::offer::Offer;
+use crate::prepare::secret::{self, Seed, Use};
 use crate::retrieve::epoch::Epoch;
-use crate::secret::{self, Seed, Use};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use std::fs::File;
 use std::time::{Duration, SystemTime};
@@ -41,6 +41,10 @@ impl Signer {
         world: &World,
         ctl: &Control,
     ) -> Result<Self, Error> {
+        let wanted = before.and_then(Offer::signer).filter(|_| !rotate);
+        if wanted.is_some() {
+            Self::is_mounted(plan)?;
+        }
         let _locked = Some(Self::lock(plan, before, ctl)?);
         let known = match rotate {
             true => {
@@ -49,7 +53,7 @@ impl Signer {
             }
             false => Self::load(&plan.signer, plan.valid_for, ctl)?,
         };
-        match (known, before.and_then(Offer::signer).filter(|_| !rotate)) {
+        match (known, wanted) {
             (Some(signer), wanted) if wanted.as_deref().is_none_or(|key| key == signer.public()) => {
                 Ok(Self { _locked, ..signer })
             }
@@ -69,9 +73,7 @@ impl Signer {
     /// # Errors
     /// As [`Signer::take`]; if the file is not there, or holds another key.
     pub fn of_offer(plan: &ServePlan, offer: &Offer, ctl: &Control) -> Result<Self, Error> {
-        if !vesica_table::folder(&plan.signer.path).is_dir() {
-            return Err(lost(plan));
-        }
+        Self::is_mounted(plan)?;
         secret::apart(plan, Use::Signatures)?;
         let wanted = offer.signer();
         let of = |place: &Place| {
@@ -79,6 +81,11 @@ impl Signer {
             Ok(signer.filter(|signer| wanted.as_deref() == Some(signer.public())))
         };
         secret::either(&plan.signer, of)?.ok_or_else(|| lost(plan))
+    }
+
+    /// Fails if the folder of the key that there must be is not there, which may be a disk of its own: none is made in its place.
+    fn is_mounted(plan: &ServePlan) -> Result<(), Error> {
+        if vesica_table::folder(&plan.signer.path).is_dir() { Ok(()) } else { Err(lost(plan)) }
     }
 
     /// Fails if the file holds the key of another store, which a new one would take from it, or anything that is no key which signs epochs.

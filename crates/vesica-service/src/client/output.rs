@@ -1,95 +1,17 @@
 //! From what was found to rows of a file: the client's rows that were found, with the values that the server has beside them.
 
 use crate::error::Error;
-use crate::kept::Known;
+use crate::found::{Hit, Lost, Texts};
 use crate::offer::Offer;
-use crate::values;
 use crate::wants::Wants;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use vesica_job::report::LeftOut;
-use vesica_job::rooms::{Share, probe};
-use vesica_job::{Control, Io, JobError, Target, World};
+use vesica_job::rooms::Share;
+use vesica_job::{Control, Io, JobError, Target};
 use vesica_spec::service::AskPlan;
-use vesica_store::Found;
 use vesica_table::{Beside, Format, Picks, Sink, Staged, Table, View, Widened, Written, free_bytes, gather};
 use vesica_types::RowId;
-
-/// The texts of a row's values, one a column; none where a value is a null.
-pub type Texts = Vec<Option<String>>;
-
-/// Something that came for a key or row number. What is not there has no hit.
-pub struct Hit<'a> {
-    /// Which of the different keys or numbers, from 0.
-    pub want: usize,
-    /// Its values, or why they cannot be had.
-    pub came: Result<Value<'a>, Lost>,
-}
-
-/// Bytes of memory that a hit takes, and that it has a row.
-pub const HIT: u64 = size_of::<Hit<'_>>() as u64 + 1;
-
-/// The values of a row that was found.
-pub enum Value<'a> {
-    /// An entry of a store of tags, and what opens its value. It is opened again when it is written, so that not all values are in
-    /// memory at once.
-    Entry(Found<'a>, [u8; 32]),
-    /// The values themselves.
-    Texts(Texts),
-}
-
-impl Value<'_> {
-    /// The values, one a column; none if they cannot be read.
-    pub fn texts(&self, columns: usize) -> Option<Texts> {
-        match self {
-            Value::Texts(texts) => Some(texts.clone()),
-            Value::Entry(_, _) if columns == 0 => Some(Vec::new()),
-            Value::Entry(entry, output) => values::decode(&entry.value(output)?, columns),
-        }
-    }
-}
-
-/// Why a row counts as not found, although nothing says that it is not there. None of it ends a run: the server could otherwise make
-/// a run fail by what is looked up, and see that it failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lost {
-    /// What the server has there cannot be read. What the client copied is what the server wrote, so the server wrote that.
-    Unreadable,
-    /// A window of Piano could not serve it.
-    Unfetched,
-    /// The number of a row that the server says it does not have.
-    NoSuchRow,
-}
-
-impl Lost {
-    const ALL: [Self; 3] = [Lost::Unreadable, Lost::Unfetched, Lost::NoSuchRow];
-
-    /// A word and a sentence for a server's table of so many rows.
-    fn in_words(self, rows: u64) -> (&'static str, String) {
-        match self {
-            Lost::Unreadable => (
-                "unreadable",
-                "What the server has there cannot be read. Only the server can have made it so, perhaps to learn whether these rows are looked \
-                 up: let nobody see that they are, and do not repeat the run for them"
-                    .to_owned(),
-            ),
-            Lost::Unfetched => (
-                "unfetched",
-                "Too many queries of one window fell into one part of the server's table, so it is not known what the server has there. A later \
-                 run brings them if it has a new window; do not repeat the run for them"
-                    .to_owned(),
-            ),
-            Lost::NoSuchRow => (
-                "no_such_row",
-                format!(
-                    "The server says that its table has {rows} rows, which are counted from 0 and end below these numbers. Only the server \
-                     says so, perhaps to learn how the numbers compare with that: do not repeat the run because of it, unless you know from \
-                     elsewhere how many rows the table has"
-                ),
-            ),
-        }
-    }
-}
 
 /// Tells the user of rows that count as not found, and gives what the report says of them. The server's table has `server_rows` rows.
 pub fn told(
@@ -107,44 +29,6 @@ pub fn told(
     let table =
         plan.input.as_ref().map_or_else(String::new, |(input, _)| format!("{}: ", input.origin.name().display()));
     left_out.inspect(|left| ctl.note(format!("{table}{}", left.in_words()))).collect()
-}
-
-/// The files that the plan names.
-///
-/// # Errors
-/// Those of opening the table; a document that names none.
-pub fn files(plan: &AskPlan) -> Result<Io, Error> {
-    let missing = |field, why: &str| Err(Error::Missing { field, why: why.to_owned() });
-    let Some((input, _)) = &plan.input else {
-        return missing(
-            "mine.input",
-            "name the table whose keys are asked for: input = { path = \"…\", keys = [\"…\"] }",
-        );
-    };
-    if plan.output.is_none() && changes(plan).next().is_none() {
-        return missing("mine.output", "name the file for the rows that are found: output = { path = \"…\" }");
-    }
-    let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn Target>);
-    Ok(Io { table: vesica_table::open(input)?, target, connections: Vec::new(), world: World::default() })
-}
-
-/// What is wrong with the table and the place for its rows, as far as that is seen without the server.
-pub fn local(plan: &AskPlan, io: &Io) -> Result<(), Error> {
-    let table = &*io.table;
-    // Asks for the columns, and reads nothing yet.
-    drop(table.keys(plan.input.as_ref().map_or(&[], |(_, keys)| keys), 1)?);
-    let target = io.target.as_deref();
-    if target.is_none() && changes(plan).next().is_none() {
-        return Err(Error::Setup("mine.output is missing".into()));
-    }
-    for target in target.into_iter().chain(changes(plan).map(|output| output as &dyn Target)) {
-        match &plan.columns {
-            None => drop(target.sink(&table.facts())?),
-            Some(names) => drop(target.sink(&View::new(table, names)?.facts())?),
-        }
-    }
-    plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
-    Ok(())
 }
 
 /// Where rows go that say what changed since the last run.
@@ -353,8 +237,8 @@ impl Chosen<'_> {
     }
 }
 
-/// Writes the rows that were found, with these columns of values. Hits stand in the order of what they came for. Where it is `known` which wants
-/// were found before, also the rows that were gained and lost since: all files are put in their places when all are written.
+/// Writes the rows that were found, with these columns of values. Hits stand in the order of what they came for. Where it is known which wants
+/// were found `before`, also the rows that were gained and lost since: all files are put in their places when all are written.
 ///
 /// # Errors
 /// Those of the outputs; a file of the cache that changed meanwhile.
@@ -364,9 +248,9 @@ pub fn write<'a>(
     columns: &'a [String],
     wants: &Wants,
     hits: &[Hit<'_>],
-    known: Option<&Known>,
+    before: Option<&dyn Fn(usize) -> bool>,
 ) -> Result<Rows, Error> {
-    let places = known.and(plan.kept.as_ref()).map_or((None, None), |kept| (kept.gained.as_ref(), kept.lost.as_ref()));
+    let places = before.and(plan.kept.as_ref()).map_or((None, None), |kept| (kept.gained.as_ref(), kept.lost.as_ref()));
     let memory = Share::Picks.of(plan.memory) / (1 + usize::from(places.0.is_some()) + usize::from(places.1.is_some()));
     let new = |target: Option<&'a dyn Target>, columns: &'a [String]| -> Result<Option<Chosen<'a>>, Error> {
         let picks = || Picks::new(wants.rows, memory, &plan.scratch);
@@ -379,7 +263,7 @@ pub fn write<'a>(
     // The hit of each want, counted from 1.
     let mut of_want = vec![0u32; wants.digests.len()];
     (1..).zip(hits).for_each(|(number, hit)| of_want[hit.want] = number);
-    let before = |want| known.is_some_and(|known| known.before(want));
+    let before = |want| before.is_some_and(|before| before(want));
     let mut left = Lost::ALL.map(|lost| (lost, Vec::new()));
     let mut has_row = vec![false; hits.len()];
     wants.each(|row, want| {

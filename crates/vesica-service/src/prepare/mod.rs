@@ -1,12 +1,16 @@
 //! From a table to what is served: a store of tags, or an epoch of records; no network.
 
+pub mod reading;
+pub mod secret;
+pub mod signer;
+
 use crate::error::Error;
 use crate::offer::Offer;
 use crate::retrieve::epoch::{self, date};
 use crate::retrieve::make::Made;
-use crate::secret::{self, Use};
 use crate::stock::Stock;
 use crate::suite::Kind;
+use secret::Use;
 use std::path::PathBuf;
 use vesica_job::{Control, JobError, World};
 use vesica_spec::service::{Hint, ServePlan, ServiceProtocol};
@@ -158,11 +162,21 @@ impl<'a> Keyed<'a> {
         };
         match before.map(is_own).transpose()? {
             Some(true) => Ok(()),
-            _ => Err(Error::Setup(format!(
-                "mine.secret: {} holds the key of another store, or of this one before its offer was moved away. Another store could answer no \
-                 more if it were replaced; name a file of its own, move this one away, or run without --rotate to use this key",
-                plan.secret.path.display()
-            ))),
+            _ => {
+                // A SecretFlow configuration names neither the file nor the option.
+                let (field, remedy) = match plan.once {
+                    true => ("ub_psi_config.cache_path", "name another folder, or move this file away"),
+                    false => (
+                        "mine.secret",
+                        "name a file of its own, move this one away, or run without --rotate to use this key",
+                    ),
+                };
+                Err(Error::Setup(format!(
+                    "{field}: {} holds the key of another store, or of this one before its offer was moved away. Another store could answer no \
+                     more if it were replaced; {remedy}",
+                    plan.secret.path.display()
+                )))
+            }
         }
     }
 
@@ -268,7 +282,7 @@ pub struct Opened {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::retrieve::digest_of_index;
+    use crate::values::digest_of_index;
     use arrow_array::{RecordBatch, StringArray};
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;

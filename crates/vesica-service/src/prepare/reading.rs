@@ -151,7 +151,7 @@ fn hashed(
 ) -> Result<(Vec<KeyDigest>, Vec<usize>, u64), Error> {
     if by == By::Index {
         let places: Vec<usize> = (0..batch.num_rows()).collect();
-        let digest = |&place: &usize| KeyDigest(crate::retrieve::digest_of_index(from + place as u64));
+        let digest = |&place: &usize| KeyDigest(values::digest_of_index(from + place as u64));
         return Ok((places.iter().map(digest).collect(), places, 0));
     }
     let bug = |e: arrow_schema::ArrowError| Error::from(vesica_table::Error::Bug(e.to_string()));

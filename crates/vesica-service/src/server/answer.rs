@@ -1,17 +1,17 @@
 //! A conversation with one client, from the server's side.
 
-use crate::audit::{Audit, Entry, What};
-use crate::budget::Budget;
 use crate::error::Error;
-use crate::messages::{self, LINE, MOST_KEYS, MOST_LANES, Question, shares};
-use crate::metrics::Metrics;
+use crate::messages::{self, LINE, MOST_KEYS, MOST_LANES, MOST_REFUSALS, Question, shares};
 use crate::offer::Offer;
-use crate::patience::{PATIENCE, Patience};
 use crate::prepare::Opened;
+use crate::prepare::secret::Root;
 use crate::retrieve::desk::Desk;
 use crate::retrieve::records_a_row;
 use crate::retrieve::sessions::Room;
-use crate::secret::Root;
+use crate::server::audit::{Audit, Entry, What};
+use crate::server::budget::Budget;
+use crate::server::metrics::Metrics;
+use crate::server::patience::{PATIENCE, Patience};
 use crate::stock::{Served, States, Stock, Ticket};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,10 +29,12 @@ use vesica_spec::service::GuestPlan;
 pub struct Answers {
     /// What functions follow from, if they protect the server's rows.
     root: Option<Root>,
-    offer: Offer,
+    /// What the service is.
+    pub offer: Offer,
     states: States,
     guests: RwLock<BTreeMap<String, GuestPlan>>,
-    budget: Budget,
+    /// What clients were granted.
+    pub budget: Budget,
     audit: Audit,
     /// What is told of the service's state.
     pub metrics: Arc<Metrics>,
@@ -58,9 +60,6 @@ const MOST_QUESTIONS: u64 = 4096;
 
 /// Records of a whole connection for which no key was asked: a round of queries of Piano that a client sends again after it died.
 const FREE_RECORDS: u64 = vesica_pir::piano::TOGETHER;
-
-/// Refusals after which a connection is ended.
-pub const MOST_REFUSALS: u64 = 10;
 
 /// How often refusals of one client are noted.
 const A_MINUTE: Duration = Duration::from_secs(60);
@@ -110,24 +109,6 @@ impl Answers {
         self.states.now().1
     }
 
-    /// What the service is.
-    pub fn offer(&self) -> &Offer {
-        &self.offer
-    }
-
-    /// Marks the time of the budget: see [`Budget::mark`].
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn mark(&self, last: bool) -> Result<(), Error> {
-        self.budget.mark(last)
-    }
-
-    /// What is wrong with the system's clock, in words.
-    pub fn doubt(&self) -> Option<String> {
-        self.budget.doubt()
-    }
-
     /// Questions that are being answered at the moment.
     pub fn at_work(&self) -> u64 {
         self.at_work.load(Ordering::SeqCst)
@@ -169,7 +150,7 @@ impl Drop for Work<'_> {
 /// Answers a client until it says goodbye or is gone. What goes wrong ends its connection and nothing else.
 pub fn converse(answers: &Answers, link: Box<dyn PeerLink>, ctl: &Control) {
     let (told, stock) = answers.states.now();
-    let allowed = Allowance::new(stock.records().is_some_and(|desk| desk.has_windows()));
+    let allowed = Allowance::new(stock.records().is_some_and(|desk| desk.scheme.has_windows()));
     let session = ctl.session();
     let mut talk = Talk { answers, session, told, link: &*link, requests: 0, refusals: 0, allowed };
     let who = link.peer().clone();
@@ -391,7 +372,10 @@ impl Talk<'_> {
         let (answers, start) = (self.answers, self.now());
         let found = self.see(|stock| {
             let desk = stock.clone().records()?;
-            Some((desk.asks(), desk.refusal(epoch), desk.keys_bytes() as u64, desk.has_windows()))
+            let scheme = &desk.scheme;
+            // A table that was downloaded answers itself.
+            let asks = scheme.sizes().query > 0;
+            Some((asks, desk.refusal(epoch), scheme.keys_bytes() as u64, scheme.has_windows()))
         });
         let Some(found) = found else { return self.refuse_superseded(ch) };
         let Some((asks, refusal, keys_bytes, has_windows)) = found else {
@@ -616,7 +600,8 @@ mod tests {
     use crate::retrieve::desk::{hint_name, table_name};
     use crate::retrieve::epoch::{CHUNK, Epoch};
     use crate::retrieve::retrieval;
-    use crate::retrieve::{digest_of_index, unpad};
+    use crate::retrieve::unpad;
+    use crate::values::digest_of_index;
     use vesica_job::Event;
     use vesica_net::{Connection, Endpoint, PeerSpec, Quiet, Security};
     use vesica_session::SessionRng;
@@ -787,7 +772,7 @@ mod tests {
             assert!(first.upgrade().is_none());
             let refused = [
                 counter.sums(0, sums).unwrap_err(),
-                counter.chunks(0, 0, 1, |_| Ok(())).unwrap_err(),
+                counter.chunks(0, 0..1, |_| Ok(())).unwrap_err(),
                 counter.retrieve(told, 1).err().unwrap(),
             ];
             for error in refused {
@@ -856,7 +841,7 @@ mod tests {
             let mut counter = Counter::open(&*there).unwrap();
             let (end, mut came) = (epoch.copy.div_ceil(CHUNK as u64), 0);
             assert!(end * CHUNK as u64 > 3 * u64::from(WINDOW));
-            let cut = counter.chunks(0, 0, end, |_| {
+            let cut = counter.chunks(0, 0..end, |_| {
                 came += 1;
                 if came == 1 {
                     for _ in 0..2 {
@@ -955,10 +940,16 @@ mod tests {
             };
             // r·H(x), for the row that there is in both epochs.
             let ask = |counter: &mut Counter<'_>, epoch: &Epoch| -> Result<[u8; 32], Error> {
-                let function = crate::ask::function(&offer, epoch.public())?;
+                let function = crate::client::evaluate::function(&offer, epoch.public())?;
                 let asked = [KeyDigest(digest_of_index(0))];
-                Ok(crate::ask::request(&*function, &asked, 1, counter, (&AtomicU64::new(0), &World::default()), ctl)?
-                    [0])
+                Ok(crate::client::evaluate::request(
+                    &*function,
+                    &asked,
+                    1,
+                    counter,
+                    (&AtomicU64::new(0), &World::default()),
+                    ctl,
+                )?[0])
             };
             let (mallory, trudy) = (visit("mallory"), visit("trudy"));
             let mut counter = Counter::open(&*mallory).unwrap();

@@ -40,16 +40,16 @@
 //! and so does a container's whose time begins anew while the machine goes on.
 
 use crate::error::Error;
+use crate::refusal::{Exhausted, seconds, spelled, whole_seconds};
 use std::collections::{HashMap, HashSet};
-use std::fmt;
-use std::fs::TryLockError;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use vesica_job::World;
-use vesica_job::rooms::disk::replace;
+use vesica_job::disk::{self, replace};
 use vesica_job::worlds::{Disk, DiskFile, Time};
+use vesica_spec::service::with_ending;
 
 /// The front of a file, whose generation follows. Version 1 had no clock in it.
 const MAGIC: [&[u8; 16]; 2] = [b"vesica budget 2\n", b"vesica budget 1\n"];
@@ -138,99 +138,6 @@ struct Started {
     boot: Id,
     /// Seconds since 1970.
     at: i64,
-}
-
-/// Why a client may not ask for so many keys now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Exhausted {
-    /// Its day has so many keys left.
-    Day {
-        /// How many it may ask about today.
-        left: u64,
-        /// When there are more.
-        again: SystemTime,
-    },
-    /// The life of the service's key has fewer keys left, for all clients together. How many is what others asked for, so it is not said, and
-    /// a client that tries it out by asking for fewer and fewer hears the same until its day is over.
-    Life,
-    /// It asks too often.
-    Minute {
-        /// How long to wait.
-        wait: Duration,
-    },
-}
-
-impl fmt::Display for Exhausted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Exhausted::Day { left, again } => write!(f, "{left}{DAY}{}", spelled(seconds(*again))),
-            Exhausted::Life => write!(
-                f,
-                "too few are left of the keys that all clients together may ask about under the service's key; ask its operator for a new one. \
-                 This client is granted nothing more today"
-            ),
-            Exhausted::Minute { wait } => {
-                write!(f, "{TOO_OFTEN}{} s", wait.as_secs_f64().ceil())
-            }
-        }
-    }
-}
-
-/// What stands behind the number of keys that are left of a day.
-const DAY: &str = " keys are left of this client's day; ask about no more than that, or after ";
-
-/// What stands before a number of seconds.
-const TOO_OFTEN: &str = "this client asks too often; ask again in ";
-
-/// What a client can do that was refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Remedy {
-    /// Ask about no more keys than this.
-    Fewer(u64),
-    /// Ask again after this time.
-    Wait(Duration),
-}
-
-/// What a client can do, by the words of a refusal; none if they are others.
-pub fn remedy(why: &str) -> Option<Remedy> {
-    if let Some((left, _)) = why.split_once(DAY) {
-        return left.parse().ok().map(Remedy::Fewer);
-    }
-    let seconds = why.strip_prefix(TOO_OFTEN)?.strip_suffix(" s")?.parse().ok()?;
-    // Each minute has a request at least. A server that says more would have this side wait for nothing.
-    (seconds <= 60).then(|| Remedy::Wait(Duration::from_secs(seconds)))
-}
-
-/// How often a client asks that was told that it asks too often: a server ends the connection of one that is told so again and again.
-pub struct Pace {
-    /// When the last request was made that was granted.
-    last: Instant,
-    /// From that one to the next.
-    pause: Duration,
-    due: Instant,
-}
-
-impl Pace {
-    /// Nothing is known yet of how often one may ask.
-    pub fn new(now: Instant) -> Self {
-        Self { last: now, pause: Duration::ZERO, due: now }
-    }
-
-    /// How long to wait with the next request.
-    pub fn left(&self, now: Instant) -> Duration {
-        self.due.saturating_duration_since(now)
-    }
-
-    /// A request that was made at a moment was granted.
-    pub fn granted(&mut self, begun: Instant) {
-        (self.last, self.due) = (begun, begun + self.pause);
-    }
-
-    /// A request was refused now, and is to be made again after `wait`.
-    pub fn refused(&mut self, now: Instant, wait: Duration) {
-        self.pause = self.pause.max(now.saturating_duration_since(self.last) + wait);
-        self.due = now + wait;
-    }
 }
 
 impl Budget {
@@ -750,53 +657,23 @@ fn begin(now: &Now, reached: i64) -> Started {
     Started { boot: now.boot.unwrap_or(NOBODY), at: time.saturating_sub(whole_seconds(now.up)) }
 }
 
-/// Seconds since 1970, and none before that.
-fn seconds(wall: SystemTime) -> i64 {
-    wall.duration_since(SystemTime::UNIX_EPOCH).map_or(0, whole_seconds)
-}
-
-fn whole_seconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
-}
-
 /// The day of a moment, since 1970-01-01 in UTC.
 fn day(seconds: i64) -> u32 {
     u32::try_from(seconds / SECONDS_A_DAY).unwrap_or(u32::MAX)
 }
 
-/// A moment as people write it, in UTC. What comes after the year 9999 is its end.
-fn spelled(seconds: i64) -> impl fmt::Display {
-    let seconds = u64::try_from(seconds).unwrap_or(0).min(253_402_300_799);
-    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
-}
-
-/// `path` with something behind it.
-fn beside(path: &Path, what: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(what);
-    name.into()
-}
-
 /// Makes sure that one server at a time uses the file. The lock is a file of its own, since the other one is replaced.
 fn lock(path: &Path, world: &World) -> Result<Box<dyn DiskFile>, Error> {
-    let lock = beside(path, ".lock");
+    let lock = with_ending(path, ".lock");
     let file = world.disk.open(&lock).map_err(Error::file("cannot open", &lock))?;
-    let began = world.time.now();
-    loop {
-        match file.lock() {
-            Ok(()) => return Ok(file),
-            // A server that has just ended, or a child that is just being made of this process, may still hold it for a moment.
-            Err(TryLockError::WouldBlock) if world.time.now().saturating_duration_since(began) < MOMENT => {
-                world.time.sleep(MOMENT / 50, &|| false);
-            }
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::Setup(format!(
-                    "{}: another server uses this file; stop it, or give each service a store of its own",
-                    path.display()
-                )));
-            }
-            Err(TryLockError::Error(error)) => return Err(Error::file("cannot lock", &lock)(error)),
-        }
+    // A server that has just ended, or a child that is just being made of this process, may still hold it for a moment.
+    match disk::lock(&*file, &*world.time, MOMENT) {
+        Ok(true) => Ok(file),
+        Ok(false) => Err(Error::Setup(format!(
+            "{}: another server uses this file; stop it, or give each service a store of its own",
+            path.display()
+        ))),
+        Err(error) => Err(Error::file("cannot lock", &lock)(error)),
     }
 }
 
@@ -812,12 +689,13 @@ fn make(
     for (place, record) in records.iter().enumerate() {
         bytes.extend(record.entry(generation, place as u64));
     }
-    replace(disk, &beside(path, ".new"), path, &bytes).map_err(Error::file("cannot write", path))
+    replace(disk, &with_ending(path, ".new"), path, &bytes).map_err(Error::file("cannot write", path))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::refusal::{Pace, Remedy, remedy};
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
     use tempfile::TempDir;
@@ -1417,7 +1295,7 @@ mod tests {
         drop(budget);
         assert_eq!(reopen(&path).unwrap().granted("alice"), (10, SPARE + 11));
         // A crash before the new file took the old one's place leaves a piece of it.
-        std::fs::write(beside(&path, ".new"), b"a piece").unwrap();
+        std::fs::write(with_ending(&path, ".new"), b"a piece").unwrap();
         let budget = reopen(&path).unwrap();
         budget.state().renew().unwrap();
         assert_eq!(budget.granted("alice"), (10, SPARE + 11));

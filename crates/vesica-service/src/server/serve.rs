@@ -1,12 +1,12 @@
 //! A service from its start to its stop: a door, a thread for each client that came through it, and what may change meanwhile.
 
-use crate::answer::{Answers, converse};
-use crate::audit::Audit;
-use crate::budget::Budget;
 use crate::error::Error;
-use crate::metrics::Metrics;
 use crate::offer::spelled;
 use crate::retrieve::epoch::date;
+use crate::server::answer::{Answers, converse};
+use crate::server::audit::Audit;
+use crate::server::budget::Budget;
+use crate::server::metrics::Metrics;
 use crate::{link, prepare};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -91,10 +91,10 @@ pub fn serve(
     if let Some(address) = answers.metrics.address() {
         ctl.note(vesica_net::status::opened_in_words(address));
     }
-    let what = answers.offer().kind().suite().counts();
+    let what = answers.offer.kind().suite().counts();
     let until = answers.stock().until().map(|until| format!(", which clients take until {}", date(until)));
     let (rows, until) = (counted(answers.stock().rows(), what), until.unwrap_or_default());
-    ctl.note(format!("serving {rows}{until}; offer {}", spelled(&answers.offer().hash())));
+    ctl.note(format!("serving {rows}{until}; offer {}", spelled(&answers.offer.hash())));
     let (door, answers, hard) = (&*door, &answers, &*hard);
     scope(&*world.turns, |threads| {
         threads.spawn(|| watch(door, answers, (plan, world), known, again, hard, ctl));
@@ -111,7 +111,7 @@ pub fn serve(
         }
         Ok::<(), Error>(())
     })?;
-    if let Err(error) = answers.mark(true) {
+    if let Err(error) = answers.budget.mark(true) {
         ctl.note(error.to_string());
     }
     ctl.note("the service has stopped".into());
@@ -184,12 +184,12 @@ fn watch(
                 let shown = read.and_then(|identity| Ok(door.set_identity(&identity).map(|()| identity)?));
                 renewal.note(shown, &mut known.shown, ctl);
             }
-            if let Err(error) = answers.mark(false).map_err(|error| error.to_string())
+            if let Err(error) = answers.budget.mark(false).map_err(|error| error.to_string())
                 && !std::mem::replace(&mut unmarked, true)
             {
                 ctl.note(error);
             }
-            let doubt = answers.doubt();
+            let doubt = answers.budget.doubt();
             if let Some(words) = doubt.as_ref().filter(|_| !doubted) {
                 ctl.note(words.clone());
             }

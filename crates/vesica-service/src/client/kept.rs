@@ -40,13 +40,17 @@
 //! | any other log | the kept file is not the one that the run began from: a new run begins, which has its answers, and says so in a further record |
 //! | a log of another offer | it is refused, as a kept file is |
 //!
+//! A new kept file that began from where a run begins (`.new`) is of a run that was written: its outputs may be in their places. With day files, as
+//! with a run whose end may not have been seen, no others are taken then: what the first ones added would never be asked for, and what they took
+//! away would stay.
+//!
 //! So no key is asked for twice whose answer reached the disk. A process that is killed behind its last write, and before it has said that it is
 //! done, leaves a run that is over: the numbers of runs tell whoever missed its outputs.
 
-use crate::day::{Day, Texts};
+use crate::client::day::{Day, Texts};
 use crate::error::Error;
+use crate::found::Hit;
 use crate::offer::{Offer, spelled};
-use crate::output::Hit;
 use crate::retrieve::epoch::date;
 use crate::suite::Was;
 use crate::wants::Wants;
@@ -56,14 +60,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use vesica_job::numbers::{count, counted, worded};
 use vesica_job::report::Changes;
-use vesica_job::rooms::Log;
 use vesica_job::rooms::blocks::{BLOCK, Blocks, Writer};
 use vesica_job::rooms::key::{Given, Secret};
+use vesica_job::rooms::{Clock, Log};
 use vesica_job::worlds::Disk;
 use vesica_job::{Control, JobError, World};
-use vesica_spec::service::{AskPlan, KeptPlan};
+use vesica_spec::Rule;
+use vesica_spec::service::{AskPlan, KeptPlan, with_ending};
 use vesica_store::{Limits, MOST_MANIFEST_BYTES, Manifest};
-use vesica_table::{InOrder, ReadAt};
+use vesica_table::{InOrder, ReadAt, Table};
 use vesica_types::KeyDigest;
 
 /// The kind of the kept file, and the number of its format.
@@ -95,6 +100,12 @@ const MOST_DAYS: usize = 1 << 10;
 
 /// The function at a key for which it is not known.
 const NONE: [u8; 32] = [0; 32];
+
+/// What the names of files beside the kept file end with: of the log, and of a new kept file until it takes the place of the old one.
+const OF_LOG: &str = ".log";
+const OF_NEXT: &str = ".new";
+/// And of one that is being written while a whole one of an earlier attempt stands there, by which the run's day files are known.
+const OF_PART: &str = ".part";
 
 /// Of an entry: its key was found.
 const FOUND: u8 = 1;
@@ -176,6 +187,11 @@ impl Head {
         (is_whole && has_room).then_some(head)
     }
 
+    /// The number of the run that wrote it, and the name of its day files, if it had any.
+    fn day(&self) -> Option<(u64, [u8; 32])> {
+        self.days.last().map(|name| (self.run, *name))
+    }
+
     /// Where entries begin.
     fn bytes(&self) -> u64 {
         (FRONT + self.manifest.len() + 32 * self.days.len()) as u64
@@ -222,6 +238,8 @@ pub struct Past<'a> {
     last: Option<(Head, Arc<Blocks>)>,
     /// Whether the last run is done again.
     is_again: bool,
+    /// The number of a run that was written and not ended, and the name of its day files.
+    written: Option<(u64, [u8; 32])>,
     /// What the log has, in the order of digests.
     answers: Vec<[[u8; 32]; 2]>,
     workers: usize,
@@ -246,6 +264,15 @@ pub struct Known {
     verdict: Option<Result<Vec<String>, Error>>,
 }
 
+/// A run that is written and not over.
+pub struct Ending {
+    path: PathBuf,
+    new: PathBuf,
+    disk: Arc<dyn Disk>,
+    /// Locked as long as this lives.
+    log: Log,
+}
+
 /// A kept file under its other name.
 pub struct Next {
     new: PathBuf,
@@ -267,7 +294,7 @@ impl<'a> Kept<'a> {
         };
         let given = Given::key(&kept.key, "mine.kept.key", ctl)?;
         let (disk, whose) = (world.disk.clone(), whose(plan));
-        let path = beside(&kept.path, ".log");
+        let path = with_ending(&kept.path, OF_LOG);
         let (log, begin, mut answers) = open_log(&disk, &path, &given)?;
         let secret = secret(&given);
         let last = last(&*disk, plan, &secret, (&whose, &offer))?;
@@ -284,11 +311,15 @@ impl<'a> Kept<'a> {
             (Some((head, _)), Some(began)) if began == head.base => (began, true),
             (Some((head, _)), _) => (head.name, false),
         };
+        let written = match &last {
+            Some((head, _)) if is_again => head.day(),
+            _ => written(&*disk, &kept.path, &secret, [&whose, &offer, &base]),
+        };
         answers.sort_unstable();
         let (record, workers) = (record(plan.batch), plan.workers);
         let now = world.time.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         let is_begun = began == Some(base);
-        let past = Past { path: &kept.path, last, is_again, answers, workers };
+        let past = Past { path: &kept.path, last, is_again, written, answers, workers };
         Ok(Some(Self { plan: kept, disk, secret, log, is_begun, whose, base, past, now, record }))
     }
 
@@ -386,8 +417,10 @@ impl<'a> Kept<'a> {
             days,
             manifest,
         };
-        let new = beside(&self.plan.path, ".new");
-        let mut out = Writer::create(&*self.disk, &new, KIND, &self.secret, TEXT, ctl)?;
+        let new = with_ending(&self.plan.path, OF_NEXT);
+        // Outputs of an earlier attempt may be in their places: what says so stays until this file is whole.
+        let begun = if self.past.written.is_some() { with_ending(&self.plan.path, OF_PART) } else { new.clone() };
+        let mut out = Writer::create(&*self.disk, &begun, KIND, &self.secret, TEXT, ctl)?;
         out.write(&head.encode())?;
         let mut texts = known.texts.iter().flat_map(Texts::rows);
         for (want, (digest, output)) in wants.digests.iter().zip(outputs).enumerate() {
@@ -405,23 +438,60 @@ impl<'a> Kept<'a> {
             }
         }
         out.finish()?;
+        if begun != new {
+            let renamed = self.disk.rename(&begun, &new).and_then(|()| self.disk.sync_name(&new));
+            renamed.map_err(Error::file("cannot write", &new))?;
+        }
         let since = (time > 0).then(|| date(SystemTime::UNIX_EPOCH + Duration::from_secs(time)));
         Ok(Next { new, run, since })
     }
 
-    /// The run is over: all that it says is in its place.
+    /// All that the run says is in its place.
+    pub fn ending(self, next: Next) -> Ending {
+        Ending { path: self.plan.path.clone(), new: next.new, disk: self.disk, log: self.log }
+    }
+}
+
+impl Ending {
+    /// The run is over.
     ///
     /// # Errors
     /// Those of renaming and removing.
-    pub fn end(self, next: &Next) -> Result<(), Error> {
-        let path = &self.plan.path;
-        let renamed = self.disk.rename(&next.new, path).and_then(|()| self.disk.sync_name(path));
+    pub fn end(self) -> Result<(), Error> {
+        let path = &self.path;
+        let renamed = self.disk.rename(&self.new, path).and_then(|()| self.disk.sync_name(path));
         renamed.map_err(Error::file("cannot write", path))?;
         self.log.remove()?;
         // The run is over, and an error would say that it is not. If the log is there again after a failure of the power, the next run tells what
         // changed since the run before this one.
         let _ = self.disk.sync_name(path);
         Ok(())
+    }
+}
+
+/// The keys that a plan's tables are about, and what is kept of them. The tables are the plan's, or the one of the keys that were added and the one of
+/// those that were removed.
+///
+/// # Errors
+/// What is wrong with the tables, with the row; those of the kept file.
+pub fn read(
+    plan: &AskPlan,
+    (table, removed): (&dyn Table, Option<&dyn Table>),
+    rules: &[Vec<Rule>],
+    past: Option<&Past<'_>>,
+    clock: &mut Clock<'_>,
+    ctl: &Control,
+) -> Result<(Wants, Option<Known>), Error> {
+    let (wants, day) = clock.phase("read", "rows", table.rows(), || match plan.day {
+        None => Ok((Wants::read(plan, table, rules, ctl)?, None)),
+        Some(_) => Day::read(plan, (table, removed), rules, ctl).map(|(wants, day)| (wants, Some(day))),
+    })?;
+    match past {
+        None => Ok((wants, None)),
+        Some(past) => {
+            let (wants, known) = clock.phase("recall", "keys", None, || past.recall((wants, day), ctl))?;
+            Ok((wants, Some(known)))
+        }
     }
 }
 
@@ -432,9 +502,13 @@ impl<'a> Past<'a> {
     /// As [`Kept::open`], but for other runs.
     pub fn look(plan: &'a AskPlan, world: &World, ctl: &Control) -> Result<Option<Self>, Error> {
         let (Some(kept), Some(offer)) = (&plan.kept, plan.offer) else { return Ok(None) };
-        let given = Given::key(&kept.key, "mine.kept.key", ctl)?;
-        let last = last(&*world.disk, plan, &secret(&given), (&whose(plan), &offer))?;
-        Ok(Some(Self { path: &kept.path, last, is_again: false, answers: Vec::new(), workers: plan.workers }))
+        let secret = secret(&Given::key(&kept.key, "mine.kept.key", ctl)?);
+        let (disk, whose) = (&*world.disk, whose(plan));
+        let last = last(disk, plan, &secret, (&whose, &offer))?;
+        let base = last.as_ref().map(|(head, _)| head.name);
+        let written = base.and_then(|base| written(disk, &kept.path, &secret, [&whose, &offer, &base]));
+        let (answers, workers) = (Vec::new(), plan.workers);
+        Ok(Some(Self { path: &kept.path, last, is_again: false, written, answers, workers }))
     }
 
     /// Whether a run has left answers.
@@ -562,19 +636,19 @@ impl<'a> Past<'a> {
         Ok((Wants::of_each(digests), known))
     }
 
-    /// Fails if the day files are those of a day that is over; says so if they are those of the last one.
+    /// Fails if the day files are those of a day that is over, or others than those of a run that is not; says so if they are those of the last one.
     fn is_next(&self, day: &Day) -> Result<Option<String>, Error> {
-        let Some((head, _)) = &self.last else { return Ok(None) };
-        let Some((last, earlier)) = head.days.split_last() else { return Ok(None) };
-        let is_last = *last == day.name;
-        if self.is_again && !is_last {
+        if let Some((run, _)) = self.written.filter(|(_, name)| *name != day.name) {
             let why = format!(
                 "run {} of {} was not ended, and it had other day files: give those again, and then these",
-                count(head.run),
+                count(run),
                 self.path.display()
             );
             return Err(Error::Setup(format!("mine.input.added: {why}")));
         }
+        let Some((head, _)) = &self.last else { return Ok(None) };
+        let Some((last, earlier)) = head.days.split_last() else { return Ok(None) };
+        let is_last = *last == day.name;
         if is_last || day.is_empty() {
             let same = "mine.input.added: these are the day files of the run before, so they change nothing";
             return Ok((is_last && !self.is_again && !day.is_empty()).then(|| same.to_owned()));
@@ -778,6 +852,19 @@ fn last(
     }
 }
 
+/// The number of a run that was written and not ended, and the name of its day files: of these keys and this offer, and with this kept file before it.
+/// The new kept file is whole before an output is put in its place, and is not cut while it says so, so one that was cut short is of a run that has put
+/// none.
+fn written(
+    disk: &dyn Disk,
+    path: &Path,
+    secret: &Secret,
+    [whose, offer, base]: [&[u8; 32]; 3],
+) -> Option<(u64, [u8; 32])> {
+    let new = Head::read(&Blocks::open(disk, &with_ending(path, OF_NEXT), KIND, secret, TEXT)?)?;
+    if [&new.whose, &new.offer, &new.base] == [whose, offer, base] { new.day() } else { None }
+}
+
 /// Fails if the file is of another offer.
 fn of_offer(path: &Path, has: &[u8; 32], offer: &[u8; 32]) -> Result<(), Error> {
     if has == offer {
@@ -822,9 +909,7 @@ fn damaged(path: &Path) -> Error {
     Error::Damaged { path: path.to_owned(), why: why.to_owned() }
 }
 
-/// The path of a file beside another one: this ending behind its name.
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    PathBuf::from(name)
+/// The files of what is kept at a path: the kept file, the log, and a new kept file under both of its names.
+pub fn files(path: &Path) -> [PathBuf; 4] {
+    ["", OF_LOG, OF_NEXT, OF_PART].map(|ending| with_ending(path, ending))
 }

@@ -1,0 +1,179 @@
+//! Which of a table's keys the service knows: from rows to the rows that were found, with their values.
+//!
+//! One road for all protocols. What a client copies first, what it asks for beside the function, and how it finds rows in what came are
+//! the protocol's ([`Copied`](crate::suite::Copied)).
+
+use crate::client::kept::{self, Ending, Kept, read};
+use crate::client::output::{changes, told, write};
+use crate::client::report::{Work, report};
+use crate::client::talk::{Answered, converse};
+use crate::error::Error;
+use crate::link;
+use crate::offer::expected_rules;
+use crate::suite::Earlier;
+use vesica_job::report::{Outcome, Report, Written};
+use vesica_job::rooms::{Clock, Places, probe};
+use vesica_job::{Control, Io, Target, World};
+use vesica_spec::service::{AskPlan, By};
+use vesica_table::{Table, View};
+
+/// A run whose outputs are in their places. One that keeps its answers is over when [`Run::end`] has returned: until then the same command does it
+/// again, and says the same of it.
+#[must_use = "a run that keeps its answers is done again if it is not ended"]
+pub struct Run {
+    /// What came of it.
+    pub report: Report,
+    kept: Option<Ending>,
+}
+
+impl Run {
+    /// The run is over: whoever is to hear of it has heard. Gives its report.
+    ///
+    /// # Errors
+    /// Those of the kept file.
+    pub fn end(self) -> Result<Report, Error> {
+        self.kept.map_or(Ok(()), Ending::end)?;
+        Ok(self.report)
+    }
+}
+
+/// Looks the keys of a table up, and writes the rows that were found: of the plan's files, if `io` is [`crate::files`]. Fetches what
+/// the cache lacks first.
+///
+/// # Errors
+/// Faults of the plan and its files, before the server is contacted where they can be seen; those of connecting; a server that
+/// refuses, or breaks the protocol. Nothing is left of the output then.
+pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Run, Error> {
+    let mut clock = Clock::start(ctl);
+    let mut io = io;
+    local(plan, &io)?;
+    let removed = removed(plan)?;
+    are_apart(plan, &*io.table, removed.as_deref())?;
+    let endpoint = link::endpoint(plan, ctl)?;
+    let (rules, are_known) = expected_rules(plan)?;
+    let kept = Kept::open(plan, &io.world, ctl)?;
+    // The table is read before the server hears of anything: how long that takes depends on rows that the server is not told of. So is what was kept,
+    // of which there is more the larger the table is.
+    let tables = (&*io.table, removed.as_deref());
+    let (wants, mut known) = read(plan, tables, &rules, kept.as_ref().map(Kept::past), &mut clock, ctl)?;
+    if are_known {
+        known.as_mut().map_or(Ok(()), |known| known.judged(ctl))?;
+    }
+    let mut kept = kept.zip(known);
+    let link = clock.wait("connect", || link::connect(endpoint, &io.world, ctl))?;
+    let asked = converse(plan, (&io, removed.as_deref()), (rules, wants, &mut kept), &*link, &mut clock, ctl);
+    let Answered { offer, rules, wants, outputs, lookups, lanes, server_rows, mut copied } =
+        asked.inspect_err(|error| link::leave(&*link, error))?;
+    // The server has parted from this side. What is found and how long that takes, it does not see. Nor does anything fail by what is
+    // found: the server wrote that, and would see a user who asks again, or complains.
+    let (units, state) = (copied.units(lookups), copied.state());
+    let hits = clock.phase("find", "keys", None, || {
+        let earlier = kept.as_ref().and_then(|(kept, known)| Some(Earlier { state: kept.past().state()?, known }));
+        copied.find(&wants, &outputs, earlier)
+    })?;
+    let next = kept.as_mut().map(|(kept, known)| {
+        known.found(&hits);
+        let write = || kept.write((&wants, &outputs), known, (&offer, state), &io.world, ctl);
+        clock.phase("keep", "keys", Some(wants.digests.len() as u64), write)
+    });
+    let next = next.transpose()?;
+    drop(outputs);
+    // Of a run with day files the keys are all that there is of rows.
+    if let Some(texts) = kept.as_mut().and_then(|(_, known)| known.texts.take()) {
+        io.table = Box::new(texts.table()?);
+    }
+    let before = kept.as_ref().map(|(_, known)| move |want| known.before(want));
+    let before = before.as_ref().map(|before| before as &dyn Fn(usize) -> bool);
+    let written = clock.phase("write", "rows", None, || write(plan, &io, &offer.values, &wants, &hits, before))?;
+    let outcome = Outcome {
+        rows: wants.rows,
+        keys: wants.digests.len() as u64,
+        empty: wants.empty,
+        duplicates: wants.duplicates,
+        matched: Some(hits.iter().filter(|hit| hit.came.is_ok()).count() as u64),
+        matched_rows: Some(written.matched),
+        output: written.output.map(|output| Written { path: output.path, rows: output.rows, bytes: output.bytes }),
+        left_out: told(written.lost, plan, server_rows, ctl),
+        changes: kept.as_ref().zip(next.as_ref()).map(|((_, known), next)| known.changes(next)),
+        ..Outcome::default()
+    };
+    let rules = if plan.by == By::Index { Vec::new() } else { rules };
+    let work = Work { units, lanes, server_rows };
+    let report = report(plan, (&offer, &rules), outcome, work, &*link, clock)?;
+    Ok(Run { report, kept: kept.zip(next).map(|((kept, _), next)| kept.ending(next)) })
+}
+
+/// The files that the plan names.
+///
+/// # Errors
+/// Those of opening the table; a document that names none.
+pub fn files(plan: &AskPlan) -> Result<Io, Error> {
+    let missing = |field, why: &str| Err(Error::Missing { field, why: why.to_owned() });
+    let Some((input, _)) = &plan.input else {
+        return missing(
+            "mine.input",
+            "name the table whose keys are asked for: input = { path = \"…\", keys = [\"…\"] }",
+        );
+    };
+    if plan.output.is_none() && changes(plan).next().is_none() {
+        return missing("mine.output", "name the file for the rows that are found: output = { path = \"…\" }");
+    }
+    let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn Target>);
+    Ok(Io { table: vesica_table::open(input)?, target, connections: Vec::new(), world: World::default() })
+}
+
+/// Fails if a file that the run writes is another one that it writes or reads, by whatever name, or a file of its tables.
+///
+/// # Errors
+/// The same, with both.
+pub fn are_apart(plan: &AskPlan, table: &dyn Table, removed: Option<&dyn Table>) -> Result<(), Error> {
+    let mut places = Places::default();
+    places.of_links(plan.identity.as_ref(), plan.trust.iter(), &plan.proxy);
+    places.kept("mine.cache", Some(&plan.cache));
+    let kept = plan.kept.as_ref();
+    places.read("mine.kept.key", kept.and_then(|kept| kept.key.file()));
+    if let Some(kept) = kept {
+        kept::files(&kept.path).iter().for_each(|file| places.kept("mine.kept.path", Some(file)));
+    }
+    places.output("mine.output.path", plan.output.as_ref());
+    places.output("mine.output.gained", kept.and_then(|kept| kept.gained.as_ref()));
+    places.output("mine.output.lost", kept.and_then(|kept| kept.lost.as_ref()));
+    places.written("mine.report", plan.report.as_deref());
+    let tables: Vec<_> = [table].into_iter().chain(removed).collect();
+    Ok(places.are_apart(&tables)?)
+}
+
+/// What is wrong with the table and the place for its rows, as far as that is seen without the server.
+pub fn local(plan: &AskPlan, io: &Io) -> Result<(), Error> {
+    let table = &*io.table;
+    // Asks for the columns, and reads nothing yet.
+    drop(table.keys(plan.input.as_ref().map_or(&[], |(_, keys)| keys), 1)?);
+    let target = io.target.as_deref();
+    if target.is_none() && changes(plan).next().is_none() {
+        return Err(Error::Setup("mine.output is missing".into()));
+    }
+    for target in target.into_iter().chain(changes(plan).map(|output| output as &dyn Target)) {
+        match &plan.columns {
+            None => drop(target.sink(&table.facts())?),
+            Some(names) => drop(target.sink(&View::new(table, names)?.facts())?),
+        }
+    }
+    plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
+    Ok(())
+}
+
+/// The table of the keys that were removed, where the plan has day files and names one. Nothing is written in its place.
+///
+/// # Errors
+/// Those of opening it; an output that is this file, under whatever name.
+pub fn removed(plan: &AskPlan) -> Result<Option<Box<dyn Table>>, Error> {
+    let Some(removed) = plan.day.as_ref().and_then(|day| day.removed.as_ref()) else { return Ok(None) };
+    let table = vesica_table::open(removed)?;
+    // Asks for the columns, and reads nothing yet.
+    let keys = plan.input.as_ref().map_or(&[][..], |(_, keys)| keys);
+    drop(table.keys(keys, 1)?);
+    for output in plan.output.iter().chain(changes(plan)) {
+        drop(output.sink(&View::new(&*table, keys)?.facts())?);
+    }
+    Ok(Some(table))
+}

@@ -58,6 +58,7 @@ mod stage;
 mod table;
 mod text;
 mod threads;
+mod under_way;
 mod view;
 mod widened;
 

@@ -8,6 +8,7 @@ import gc
 import io
 import json
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -1053,10 +1054,12 @@ def test_parts_of_a_run_that_has_not_ended_are_this_runs_to_write(bucket: str, t
     source, runs = drive.Placed(place, True, "alice"), ["a" * 64, "b" * 64]
     assert list(there.below()) == [], "what was tried was removed"
     ends = [source.output._of(run) for run in runs]
+    for end in ends:
+        there.put(output.BEGUN + end, [b""])
     told = [output.Place(place, end).put(3, functools.partial(pq.write_table, none)) for end in ends]
-    assert sorted(there.below()) == sorted(f"part-000003{end}.parquet" for end in ends)
+    assert sorted(there.below()) == sorted([*(f"part-000003{end}.parquet" for end in ends), *(f"_begun{end}" for end in ends)])
     source.ready(runs)
-    with pytest.raises(vesica.ConfigError, match=f"out/part-000003{ends[1]}.parquet: is there already"):
+    with pytest.raises(vesica.ConfigError, match=f"out/_begun{ends[1]}: is there already"):
         drive.Placed(place, True, "alice").ready(runs[:1])
     # Nor is the other side's, which calls the run by the same name.
     with pytest.raises(vesica.ConfigError, match="is there already"):
@@ -1084,6 +1087,7 @@ def test_parts_of_a_run_that_has_not_ended_are_this_runs_to_write(bucket: str, t
         own.put(4, fails)
     assert len(list(there.below())) == 2
     # A part that is sent in several pieces.
+    there.put(output.BEGUN + ends[0], [b""])
     large = pa.table({"id": pa.array([os.urandom(17 << 20)])})
     name, count, size = own.put(5, functools.partial(pq.write_table, large))
     assert count == 1 and size == len(there.get(name)) > 17 << 20 and name == f"part-000005{ends[0]}.parquet"
@@ -1095,13 +1099,69 @@ def test_parts_of_a_run_that_has_not_ended_are_this_runs_to_write(bucket: str, t
         drive.Placed("s3://me:secret@bucket/out", True, "alice")
     with pytest.raises(vesica.ConfigError, match="name a bucket in which this machine and every worker can put and delete"):
         drive.Placed("s3://nothing/out", True, "alice")
-    with pytest.raises(vesica.ConfigError, match=f"output: s3://nothing/out/part-000004-a.parquet: cannot be put: .*see that this worker can put there"):
+    with pytest.raises(vesica.ConfigError, match="output: s3://nothing/out/_begun-a: is not there: .* or this worker has another store of that name; name a place"):
         output.Place("s3://nothing/out", "-a").put(4, functools.partial(pq.write_table, none))
     lost = OSError("Error performing PUT https://a.example/b/c?sv=2026&sig=S%3D in 3s - 403: <Code>No</Code>\n\nDebug source:\nuri: https://a.example/b/c?sig=S")
     assert storage.why(lost) == "Error performing PUT https://a.example/b/c in 3s - 403: <Code>No</Code>"
     for given, what in (("memory:///x", "output"), (f"file://{path}/x", "output"), ("memory:///x", "storage")):
         with pytest.raises(vesica.ConfigError, match=f"{what}: {given}: is no object store that several machines see; name a folder"):
             storage.address(given, what)
+
+
+def test_a_task_that_outlives_its_run_leaves_no_part(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver gives up waiting for a task, and removes what was put. Then the task puts its part."""
+    place, run = "s3://bucket/out", "a" * 64
+    there, some = storage.opened(place), functools.partial(pq.write_table, pa.table({"n": [1]}))
+    source, upload = drive.Placed(place, True, "alice"), storage.Objects.upload
+    own = source.output.begin(run)
+
+    def put_while(driver: Callable[[str], None]) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(storage.Objects, "upload", lambda self, name, file: (driver(run), upload(self, name, file)))
+            with pytest.raises(vesica.ConfigError, match=f"output: s3://bucket/out/_begun{own.of}: is not there: this run is over"):
+                own.put(0, some)
+
+    own.put(1, some)
+    put_while(source.discard)
+    assert list(there.below()) == []
+    put_while(source.discard)
+    assert list(there.below()) == []
+    # What was put and told of is put once more by another start of the task: it stays where it is.
+    own = source.output.begin(run)
+    source.told = [own.put(0, some)]
+    put_while(source.commit)
+    assert sorted(there.below()) == ["_SUCCESS", f"part-000000{own.of}.parquet"]
+
+
+def test_what_a_store_refuses_is_told_with_the_object_and_a_remedy(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    there, end = storage.opened(bucket), "-a"
+    there.put(output.BEGUN + end, [b""])
+
+    def fails(*args: Any, **more: Any) -> Any:
+        raise OSError("Error performing PUT https://a.example/b?sig=S in 3s - 403: <Code>No</Code>\n\nDebug source:\nuri: https://a.example/b?sig=S")
+
+    head, why = there._obstore.head, "Error performing PUT https://a.example/b in 3s - 403: <Code>No</Code>"
+    broken = SimpleNamespace(head=head, put=fails, get=fails, get_range=fails, list=fails, delete=fails)
+    monkeypatch.setattr(there, "_obstore", broken)
+    remedy = "; see that this machine reaches the store and may do that there, and run again"
+    for ask, done in (
+        (lambda: there.put("run/shape", [b""]), "run/shape: cannot be put"),
+        (lambda: there.get("run/index"), "run/index: cannot be read"),
+        (lambda: there.read("run/index", 3, 4), "run/index: cannot be read"),
+        (lambda: there.names("run/found"), "run/found: cannot be listed"),
+        (lambda: there.remove_all(["run/a", "run/b"]), "run/a: cannot be removed"),
+    ):
+        with pytest.raises(vesica.ConfigError) as told:
+            ask()
+        assert str(told.value) == f"{bucket}/{done}: {why}{remedy}" and pickle.loads(pickle.dumps(told.value)).said == why
+    with pytest.raises(vesica.ConfigError) as told:
+        list(there.below())
+    assert str(told.value) == f"{bucket}: cannot be listed: {why}{remedy}"
+    with pytest.raises(vesica.ConfigError) as told:
+        output.Place(bucket, end).put(4, functools.partial(pq.write_table, pa.table({"n": [1]})))
+    assert str(told.value) == f"output: {bucket}/part-000004-a.parquet: cannot be put: {why}; see that this worker can put there, and run again"
+    with pytest.raises(vesica.ConfigError, match="nowhere: cannot be opened"):
+        storage.Objects("nowhere")
 
 
 def test_no_part_is_missed_unseen(bucket: str, tmp_path: Path) -> None:

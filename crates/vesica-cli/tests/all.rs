@@ -14,6 +14,7 @@ mod groups;
 mod ids;
 mod invite;
 mod join;
+mod killed;
 mod large;
 mod many;
 mod page;

@@ -45,7 +45,7 @@ fn ledger(two: &Two, name: &str) -> PathBuf {
 
 /// Whether a unit stands in a ledger: a fourth record (head, attempt, start and then units), behind the front of 48 bytes. Where a
 /// length is zero, a stretch begins, with 32 bytes of its own.
-fn has_unit(two: &Two, name: &str) -> bool {
+pub fn has_unit(two: &Two, name: &str) -> bool {
     let bytes = std::fs::read(ledger(two, name)).unwrap_or_default();
     let mut rest = bytes.get(48..).unwrap_or_default();
     let mut records = 0;

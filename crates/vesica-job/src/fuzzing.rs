@@ -198,7 +198,15 @@ pub fn kept(text: &[u8], raw: Option<&[u8]>, scratch: &Path) {
             out.write(text).and_then(|()| out.finish()).expect("as above");
         }
     }
-    let how = Reading { keys: &[], rules: &[], lists: &[], duplicates: Duplicates::Join, memory: 1 << 20, workers: 1 };
+    let how = Reading {
+        keys: &[],
+        rules: &[],
+        lists: &[],
+        duplicates: Duplicates::Join,
+        memory: 1 << 20,
+        workers: 1,
+        slabs: None,
+    };
     let Some((keys, units)) = kept.load(0, &how, Path::new("a table"), scratch, &ctl).expect("nobody cancels") else {
         return;
     };

@@ -22,7 +22,7 @@ use vesica_net::{Endpoint, Identity};
 use vesica_session::Error;
 use vesica_spec::{Plan, Share, SpecError};
 use vesica_suite::ResultKind;
-use vesica_table::{Picks, Sink, Staged, Table, View, folder};
+use vesica_table::{Picks, Sink, Slabs, Staged, Table, View, folder};
 
 /// This party's side of a run, opened.
 pub struct Local {
@@ -36,6 +36,8 @@ pub struct Local {
     pub endpoint: Endpoint,
     /// Where what does not fit in memory goes.
     pub scratch: PathBuf,
+    /// What has been in memory before, to be used again.
+    pub slabs: Slabs,
     /// The folder of the output.
     pub folder: Option<PathBuf>,
 }
@@ -46,8 +48,8 @@ impl Local {
     /// # Errors
     /// Those of [`Keys::count`]; [`JobError::Resume`] if it is not the file that the run began with.
     pub fn keys(&self, plan: &Plan, ledger: &mut Ledger, ctl: &Control) -> Result<Keys, JobError> {
-        let (table, scratch) = (&*self.io.table, &self.scratch);
-        let read = || Keys::count(table, plan, scratch, ctl);
+        let (table, scratch, how) = (&*self.io.table, &self.scratch, Reading::from(plan).reusing(&self.slabs));
+        let read = || Keys::count(table, how, scratch, ctl);
         if plan.resume.is_none() {
             return read();
         }
@@ -107,6 +109,7 @@ impl Local {
             None => join::rows(plan, keys, units.borrow(), found, absent, &self.scratch)?,
         };
         drop(units);
+        self.slabs.release();
         if let (true, Some(Identified::Any(by_row))) = (plan.says_how, identified) {
             let write = |wide: &dyn Table| self.write_of(wide, plan, picks, keys.rows, sink).map(Some);
             return ids::beside(plan, &self.io, &How::of(by_row, plan), None, write);
@@ -259,5 +262,5 @@ pub fn open(plan: &Plan, io: Io, ctl: &Control) -> Result<Local, JobError> {
     }
     are_apart(plan, &*io.table)?;
     let folder = plan.output.as_ref().map(|output| folder(&output.path));
-    Ok(Local { io, sink, identity, endpoint, scratch, folder })
+    Ok(Local { io, sink, identity, endpoint, scratch, slabs: Slabs::default(), folder })
 }

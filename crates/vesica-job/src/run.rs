@@ -2,7 +2,7 @@
 
 use crate::error::JobError;
 use crate::input::hash;
-use crate::input::keys::Keys;
+use crate::input::keys::{Keys, Reading};
 use crate::input::repeats::{Repeats, RowsByKey};
 use crate::input::values::{Brought, Rows};
 use crate::io::Io;
@@ -234,7 +234,7 @@ impl<'a> Side<'a> {
             if keys.duplicates > 0 {
                 local.room_for_repeats(plan, &keys)?;
             }
-            let (how, scratch) = (plan.into(), &local.scratch);
+            let (how, scratch) = (Reading::from(plan).reusing(&local.slabs), &local.scratch);
             let groups =
                 clock.phase("group", "rows", Some(keys.rows), || RowsByKey::of(table, &how, &keys, scratch, ctl))?;
             if keys.duplicates > 0 {
@@ -569,9 +569,10 @@ impl<'a> Side<'a> {
 
     /// Cuts the keys into units by this salt.
     fn cutting(&mut self, salt: [u8; 32], sizes: Sizes, ctl: &Control) -> Result<Cutting, JobError> {
-        let Self { plan, local: Local { io, scratch, .. }, keys, repeats, .. } = self;
+        let Self { plan, local: Local { io, scratch, slabs, .. }, keys, repeats, .. } = self;
+        let how = Reading::from(*plan).reusing(slabs);
         let mut units =
-            Units::cut(&*io.table, *plan, keys, repeats.as_ref(), &salt, sizes, plan.me.place(), scratch, ctl)?;
+            Units::cut(&*io.table, how, keys, repeats.as_ref(), &salt, sizes, plan.me.place(), scratch, ctl)?;
         units.mark_rows(plan, keys, scratch)?;
         Ok(Cutting { units, salt })
     }

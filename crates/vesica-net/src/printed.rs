@@ -7,11 +7,11 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::ChildStdout;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use vesica_program::{Running, how};
 use zeroize::Zeroizing;
 
 /// The most bytes of a secret.
@@ -23,19 +23,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// How long a program that says nothing is waited for before it is asked again whether it is still wanted.
 const ASK: Duration = Duration::from_millis(50);
 
-/// Passphrases of this program's own, which are none of the other's business.
-const OURS: [&str; 2] = ["VESICA_RESUME_PASSPHRASE", "VESICA_SERVICE_PASSPHRASE"];
-
 /// How often a program is looked at that has closed its standard output and is still there, or that has ended and has more to say.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// How long is waited for the last lines of a program that has ended. Another one may hold its standard error open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// All that a program prints to its standard output. `words` are its name or path and its arguments; no shell reads them. It works in `folder`,
-/// where a path of several parts starts too; in this process's own if that is empty. Nothing stands in its standard input. It has a
-/// minute, and belongs to the terminal as this process does, so that it may ask there. It is ended once `stop` says so. Of this process's
-/// environment it has all but the passphrases that are for vesica.
+/// All that a program prints to its standard output, which is started as [`Running::start`] has it: in `folder`, or in this process's own if that
+/// is empty. It has a minute, and belongs to the terminal as this process does, so that it may ask there. It is ended once `stop` says so.
 ///
 /// # Errors
 /// In words that name the program: if it cannot be started, takes too long, prints nothing or more than 64 KiB, or ends otherwise than with
@@ -51,7 +46,7 @@ fn printed_within(
     stop: &dyn Fn() -> bool,
 ) -> Result<Zeroizing<Vec<u8>>, String> {
     let until = Instant::now() + limit;
-    let Some((name, arguments)) = words.split_first() else { return Err("names no program".into()) };
+    let Some(name) = words.first() else { return Err("names no program".into()) };
     let the_program = format!("the program \"{}\"", printable(name, 200));
     let failed = |e: io::Error| match e.kind() {
         ErrorKind::NotFound => format!("{the_program} is not there ({e}); give its path, or put it on PATH"),
@@ -68,20 +63,10 @@ fn printed_within(
             false => None,
         }
     };
-    let mut command = match Path::new(name) {
-        path if !folder.as_os_str().is_empty() && path.components().count() > 1 => Command::new(folder.join(path)),
-        path => Command::new(path),
-    };
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if !folder.as_os_str().is_empty() {
-        command.current_dir(folder);
-    }
-    for name in OURS {
-        command.env_remove(name);
-    }
-    let mut running = Running(command.spawn().map_err(failed)?);
+    let folder = Some(folder).filter(|folder| !folder.as_os_str().is_empty());
+    let mut running = Running::start(words, folder).map_err(failed)?;
     let said = Arc::new(Mutex::new(Said::default()));
-    if let Some(mut from) = running.0.stderr.take() {
+    if let Some(mut from) = running.stderr.take() {
         let said = said.clone();
         let reader = std::thread::Builder::new().name("key program".into());
         reader.spawn(move || listen(&mut from, &said, false)).map_err(failed)?;
@@ -89,10 +74,10 @@ fn printed_within(
     // Of one size from the start: a buffer that grows leaves copies of the secret behind.
     let mut secret = Zeroizing::new(vec![0; MOST + 1]);
     let mut len = 0;
-    if let Some(mut from) = running.0.stdout.take() {
+    if let Some(mut from) = running.stdout.take() {
         loop {
             if let Some(why) = over() {
-                return Err(match running.0.try_wait() {
+                return Err(match running.ended() {
                     Ok(Some(_)) if !stop() => format!(
                         "{the_program} ended, and a process that it has started holds its standard output open; see that nothing goes on \
                          in the background"
@@ -115,7 +100,7 @@ fn printed_within(
         return Err(format!("{the_program} prints more than {} KiB, which is no key", MOST >> 10));
     }
     let status = loop {
-        match running.0.try_wait().map_err(failed)? {
+        match running.ended().map_err(failed)? {
             Some(status) => break status,
             None => match over() {
                 Some(why) => return Err(why),
@@ -143,14 +128,6 @@ fn ready(from: &ChildStdout) -> io::Result<bool> {
     }
 }
 
-fn how(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("failed with exit code {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
-        (None, None) => "failed".to_owned(),
-    }
-}
-
 fn last_words(said: &Mutex<Said>) -> String {
     let until = Instant::now() + LAST_WORDS;
     while !lock(said).is_over() && Instant::now() < until {
@@ -162,22 +139,9 @@ fn last_words(said: &Mutex<Said>) -> String {
     }
 }
 
-/// A program that is ended if it is still there when nobody wants it any more.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn shell(script: &str, limit: Duration) -> Result<Vec<u8>, String> {
         let words = ["sh", "-c", script].map(str::to_owned);
@@ -190,18 +154,6 @@ mod tests {
         assert_eq!(shell("head -c 65536 /dev/zero", LIMIT).unwrap().len(), MOST);
         // In two pieces, and with words beside it.
         assert_eq!(shell("echo asking >&2; printf a; sleep 0.1; printf b", LIMIT).unwrap(), b"ab");
-    }
-
-    #[test]
-    fn a_program_starts_and_works_in_the_folder_of_the_document() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("bin")).unwrap();
-        let path = dir.path().join("bin/key");
-        std::fs::write(&path, "#!/bin/sh\ncat \"$1\"\n").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
-        std::fs::write(dir.path().join("kept"), "secret").unwrap();
-        let words = ["bin/key", "kept"].map(str::to_owned);
-        assert_eq!(*printed(&words, dir.path(), &|| false).unwrap(), b"secret");
     }
 
     #[test]
@@ -245,22 +197,5 @@ mod tests {
     fn what_holds_its_output_open_after_its_end_is_named() {
         let error = shell("echo secret; sleep 5 &", Duration::from_millis(300)).unwrap_err();
         assert!(error.contains("a process that it has started holds its standard output open"), "{error}");
-    }
-
-    /// Passphrases stand in the environment of the process itself, so it is a process of its own that this looks at.
-    #[test]
-    fn a_program_is_not_told_our_passphrases() {
-        const INNER: &str = "VESICA_TEST_OF_PASSPHRASES";
-        if std::env::var_os(INNER).is_some() {
-            let said = shell("echo \"${VESICA_RESUME_PASSPHRASE-}${VESICA_SERVICE_PASSPHRASE-}$KEPT\"", LIMIT).unwrap();
-            assert_eq!(String::from_utf8(said).unwrap(), "kept\n");
-            return;
-        }
-        let mut again = Command::new(std::env::current_exe().unwrap());
-        again.args(["--exact", "printed::tests::a_program_is_not_told_our_passphrases"]);
-        again.env(INNER, "1").env("KEPT", "kept").envs(OURS.map(|name| (name, "hunter2")));
-        let ended = again.output().unwrap();
-        let said = String::from_utf8_lossy(&ended.stdout);
-        assert!(ended.status.success() && said.contains("1 passed"), "{said}");
     }
 }

@@ -3,9 +3,8 @@
 use crate::backend::reveal;
 use crate::watch::Watch;
 use std::sync::Mutex;
-use vesica_session::{Channel, Lines, Meter, Result, SessionRng, memory};
+use vesica_session::{Channel, Lines, Result, SessionRng, memory};
 use vesica_testkit::{alice, bob, many_with};
-use vesica_types::Party;
 
 /// A channel whose messages are public.
 struct Public(Box<dyn Channel>);
@@ -24,21 +23,7 @@ impl Channel for Public {
         Ok(Box::new(Public(self.0.line(name)?)))
     }
 
-    fn window(&self) -> usize {
-        self.0.window()
-    }
-
-    fn step(&mut self, name: &'static str) {
-        self.0.step(name);
-    }
-
-    fn meter(&self) -> Meter {
-        self.0.meter()
-    }
-
-    fn peer(&self) -> &Party {
-        self.0.peer()
-    }
+    vesica_session::forward_channel!(0 but line);
 }
 
 /// Runs both sides of a protocol, each with secret randomness of its own.

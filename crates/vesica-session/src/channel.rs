@@ -68,14 +68,17 @@ pub trait Channel: Send {
 }
 
 /// What a [`Channel`] around another one, which is its field `$inner`, leaves as it is: all but sending and receiving. Its lines are the
-/// other one's, and what it does to messages is not done there.
+/// other one's, and what it does to messages is not done there, unless it says `but line` and makes lines of its own.
 #[macro_export]
 macro_rules! forward_channel {
-    ($inner:ident) => {
+    ($inner:tt) => {
         fn line(&self, name: &str) -> $crate::Result<Box<dyn $crate::Channel>> {
             self.$inner.line(name)
         }
 
+        $crate::forward_channel!($inner but line);
+    };
+    ($inner:tt but line) => {
         fn window(&self) -> usize {
             self.$inner.window()
         }

@@ -1,7 +1,9 @@
 //! What is asked of a disk.
 
+use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 
 /// Bytes that this user may still write in the folder `dir`.
 ///
@@ -11,6 +13,11 @@ pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let stat = nix::sys::statvfs::statvfs(dir)?;
     #[allow(clippy::useless_conversion)] // these are narrower elsewhere
     Ok(u64::from(stat.blocks_available()).saturating_mul(u64::from(stat.fragment_size())))
+}
+
+/// The path that stands for an open file, where the system has `/proc`.
+pub(crate) fn descriptor(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 /// Bytes that can be read at any place, from any thread.

@@ -58,6 +58,7 @@ mod stage;
 mod table;
 mod text;
 mod threads;
+mod under_way;
 mod view;
 mod widened;
 
@@ -74,7 +75,7 @@ pub use origin::{Origin, Program, unanchor};
 pub use reorder::Reorder;
 pub use sink::{Output, Parts, Sink, create, create_as};
 pub use source::{Input, Source};
-pub use spill::{Blocks, MAX_BUCKETS, Spill, Spilled};
+pub use spill::{Blocks, MAX_BUCKETS, Slabs, Spill, Spilled};
 pub use spool::spool;
 pub use stage::{Staged, Written};
 pub use table::{Batches, Column, Facts, Form, Header, Piece, Pieces, Stored, Table};

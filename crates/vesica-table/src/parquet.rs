@@ -285,6 +285,16 @@ impl ParquetTable {
         Ok(FirstPass { source, metadata, levels, pass, order, schema: text::schema(keys, values) })
     }
 
+    fn second_pass(&self, form: Form, columns: &[usize]) -> Result<SecondPass, Error> {
+        if form != Form::Arrow {
+            return Err(Error::Bug("verbatim rows of a Parquet file".into()));
+        }
+        self.source.begin()?;
+        let (levels, pass) = self.columns_at(columns)?;
+        let (_, order) = table::in_file_order(columns);
+        Ok(SecondPass { levels, pass, order })
+    }
+
     fn groups(&self, groups: Vec<usize>, pass: &Pass) -> Groups {
         let (source, metadata) = (self.source.clone(), self.metadata.metadata().clone());
         Groups { source, metadata, groups, pass: Arc::new(pass.in_batches_of(pass.rows)) }
@@ -300,6 +310,14 @@ struct FirstPass {
     /// Where each column of the pass stands among those of the file.
     order: Vec<usize>,
     schema: SchemaRef,
+}
+
+/// A second pass over some columns.
+struct SecondPass {
+    levels: FieldLevels,
+    pass: Pass,
+    /// Where each column of the pass stands among those of the file.
+    order: Vec<usize>,
 }
 
 impl FirstPass {
@@ -392,12 +410,7 @@ impl Table for ParquetTable {
         workers: usize,
         emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        if form != Form::Arrow {
-            return Err(Error::Bug("verbatim rows of a Parquet file".into()));
-        }
-        self.source.begin()?;
-        let (_, order) = table::in_file_order(columns);
-        let (levels, pass) = self.columns_at(columns)?;
+        let SecondPass { levels, pass, order } = self.second_pass(form, columns)?;
         let mut wanted = Wanted { table: self, group: 0, first: 0, next: rows.next().transpose()?, rows };
         let read = |task: Task, emit: &mut Emit<'_>| {
             let groups = self.groups(vec![task.group], &pass);
@@ -418,12 +431,7 @@ impl Table for ParquetTable {
         workers: usize,
         emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        if form != Form::Arrow {
-            return Err(Error::Bug("verbatim rows of a Parquet file".into()));
-        }
-        self.source.begin()?;
-        let (_, order) = table::in_file_order(columns);
-        let (levels, pass) = self.columns_at(columns)?;
+        let SecondPass { levels, pass, order } = self.second_pass(form, columns)?;
         let mut parts = Parts { groups: self.metadata.metadata().row_groups(), group: 0, first: 0, from: 0, marked };
         let read = |part: Part, emit: &mut Emit<'_>| {
             let groups = self.groups(vec![part.group], &pass);

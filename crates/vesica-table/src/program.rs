@@ -6,10 +6,10 @@ use crate::{Error, Origin};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use vesica_program::{Running, how};
 
 /// Bytes of its standard error that are kept: the last ones.
 const KEPT: usize = 2 << 10;
@@ -20,25 +20,17 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long is waited for the end of what a program that is over has said. Another one may hold its standard error open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// What `program` prints, in a file in `temp` that has no name. Nothing stands in its standard input. If `stop` says so, it is
-/// killed.
+/// What `program` prints, in a file in `temp` that has no name. It is started as [`Running::start`] has it. If `stop` says so, it is killed.
 pub(crate) fn printed(program: &Program, temp: Option<&Path>, stop: &dyn Fn() -> bool) -> Result<File, Error> {
     let name = Origin::Command(program.clone()).name();
     let failed = |source| Error::Program { program: program.name().to_owned(), source };
-    let mut command = match (&program.folder, Path::new(program.name())) {
-        // A path of several parts starts at the folder that the program works in; a name is looked up as always.
-        (Some(folder), path) if path.components().count() > 1 => Command::new(folder.join(path)),
-        (_, path) => Command::new(path),
-    };
-    command.args(program.args.iter().skip(1)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    program.folder.iter().for_each(|folder| _ = command.current_dir(folder));
-    let mut running = Running(command.spawn().map_err(failed)?);
-    let words = running.0.stderr.take().map(Words::of);
-    let mut stdout = running.0.stdout.take().ok_or_else(|| Error::Bug("a program without standard output".into()))?;
+    let mut running = Running::start(&program.args, program.folder.as_deref()).map_err(failed)?;
+    let words = running.stderr.take().map(Words::of);
+    let mut stdout = running.stdout.take().ok_or_else(|| Error::Bug("a program without standard output".into()))?;
     let file = spool(&mut stdout, &name, temp, stop)?;
     drop(stdout);
     let status = loop {
-        match running.0.try_wait().map_err(failed)? {
+        match running.ended().map_err(failed)? {
             Some(status) => break status,
             None if stop() => return Err(Error::Stopped { path: name }),
             None => thread::sleep(LOOK),
@@ -51,31 +43,10 @@ pub(crate) fn printed(program: &Program, temp: Option<&Path>, stop: &dyn Fn() ->
     Err(Error::Failed { program: program.name().to_owned(), how: how(status), said: told(&said) })
 }
 
-fn how(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt;
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("failed with exit code {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
-        (None, None) => "failed".to_owned(),
-    }
-}
-
 fn told(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let text = text.trim();
     if text.is_empty() { " and said nothing on its standard error".to_owned() } else { format!(": {text}") }
-}
-
-/// A program that is killed if it is still there when nobody wants it any more.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
 }
 
 /// The end of what a program says.

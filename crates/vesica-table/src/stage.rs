@@ -1,18 +1,18 @@
 //! Files that appear whole or not at all.
 
-use crate::Error;
+use crate::disk::descriptor;
 use crate::error::folder;
+use crate::{Error, under_way};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::NamedTempFile;
 
 /// A file under way, readable by nobody else: in the output's folder and without a name, so that even a killed process
-/// leaves nothing of it, but for one that is killed in the moment between naming and renaming it.
+/// leaves nothing of it. One that is killed in the moment between naming and renaming it leaves what the next run removes.
 pub(crate) struct Stage {
     /// What messages call it.
     path: PathBuf,
@@ -55,7 +55,7 @@ impl Stage {
     }
 
     fn named(path: &Path) -> io::Result<Temp> {
-        let temp = temporary().permissions(Permissions::from_mode(0o666)).tempfile_in(folder(path))?;
+        let temp = under_way::file(&folder(path))?;
         close(temp.as_file(), path).map(|mode| Temp::Named(temp, mode))
     }
 
@@ -101,7 +101,7 @@ impl Stage {
                     nix::unistd::linkat(AT_FDCWD, &descriptor(&file), AT_FDCWD, at, AtFlags::AT_SYMLINK_FOLLOW)
                         .map_err(io::Error::from)
                 };
-                put(temporary().make_in(folder(&path), name).map_err(writing)?)?;
+                put(under_way::name(&file, &folder(&path), name).map_err(writing)?)?;
                 file.metadata().map_err(writing)?.len()
             }
             Temp::Named(temp, mode) => {
@@ -192,18 +192,6 @@ fn unnamed(folder: &Path) -> Option<File> {
 #[cfg(not(target_os = "linux"))]
 fn unnamed(_folder: &Path) -> Option<File> {
     None
-}
-
-/// How temporary files are called.
-fn temporary() -> tempfile::Builder<'static, 'static> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".vesica-").suffix(".part");
-    builder
-}
-
-/// The path that stands for an open file.
-fn descriptor(file: &File) -> PathBuf {
-    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 fn copy(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<u64> {

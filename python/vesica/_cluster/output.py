@@ -35,6 +35,10 @@ SUCCESS = "_SUCCESS"
 #: What names of objects begin with that are put to see whether that can be done. One of a driver that was killed stays, and hurts nobody.
 PROBE = "_probe-"
 
+#: What the name of the object begins with that is there as long as tasks may put parts. A task may outlive its run: it looks for this one when it has
+#: put a part, and removes that if it is gone.
+BEGUN = "_begun"
+
 #: A part: its name, its rows and its bytes.
 Part = tuple[str, int, int]
 
@@ -86,11 +90,7 @@ class Place:
             with tempfile.TemporaryFile() as file:
                 write(file)
                 part = name, pq.read_metadata(file).num_rows, file.seek(0, os.SEEK_END)
-                try:
-                    storage.opened(self.where).upload(name, file)
-                except Exception as error:
-                    said = f"output: {self.where}/{name}: cannot be put: {storage.why(error)}"
-                    raise ConfigError(f"{said}; see that this worker can put there, and run again") from None
+                self._upload(name, file)
             return part
         out = Path(self.where) / name
         beside = out.with_name(f".{name}.{secrets.token_hex(8)}")
@@ -99,6 +99,26 @@ class Place:
         part = name, pq.read_metadata(beside).num_rows, beside.stat().st_size
         os.replace(beside, out)
         return part
+
+    def _upload(self, name: str, file: Any) -> None:
+        """Puts a part below the address, if the run is under way there, and still is when that is done."""
+        there: Any = storage.opened(self.where)
+        begun = BEGUN + self.of
+        either = "this run is over, or this worker has another store of that name"
+        over = ConfigError(f"output: {self.where}/{begun}: is not there: {either}; name a place that is the same for every machine, and run again")
+        try:
+            if not there.has(begun):
+                raise over
+            there.upload(name, file)
+            if not there.has(begun):
+                # Either the driver has seen this part when it removed all, or this is seen here. Behind the end of a run that ended well it is the
+                # part that was there, written once more.
+                if not there.has(SUCCESS):
+                    there.remove_all([name])
+                raise over
+        except storage.StoreError as error:
+            said = f"output: {self.where}/{name}: cannot be put: {error.said}"
+            raise ConfigError(f"{said}; see that this worker can put there, and run again") from None
 
 
 def same(where: str, there: Collection[Part], told: Collection[Part]) -> None:
@@ -193,27 +213,28 @@ class Objects:
         name = f"{PROBE}{secrets.token_hex(8)}"
         try:
             self.there.put(name, [b""])
-            self.there.remove(name)
-        except ConfigError:
-            raise
-        except Exception as error:
-            raise ConfigError(f"output: {self.address}: {storage.why(error)}; name a bucket in which this machine and every worker can put and delete") from None
+            self.there.remove_all([name])
+        except storage.StoreError as error:
+            raise ConfigError(f"output: {self.address}: {error.said}; name a bucket in which this machine and every worker can put and delete") from None
 
     def vacant(self, runs: Collection[str]) -> None:
         own = [self._of(run) for run in runs]
         for name in self._below():
-            if not any(_is_part(name, of) for of in own):
+            if not any(_is_part(name, of) or name == BEGUN + of for of in own):
                 last = "If these are the rows of a run that was killed at its end and is to go on by mine.resume, move them away: the run writes them again"
                 raise ConfigError(f"output: {self.address}/{name}: is there already; name another prefix, or remove what is below this one. {last}")
 
     def begin(self, run: str) -> Place:
         # The match may have lasted for hours. Where another run has ended meanwhile, nothing comes to be among its rows.
         self._names(run)
+        self.there.put(BEGUN + self._of(run), [b""])
         return Place(self.address, self._of(run))
 
     def discard(self, run: str) -> None:
         if self._parts:
             return
+        # First: a task that puts a part from now on sees it, and what others have put is seen here.
+        self._over(run)
         names = self._below()
         # Whether `_SUCCESS` was put is not known where the answer was lost. A store may put it even later, and then it stands there without its
         # parts: so readers take the parts that it names, and fail if one is not there.
@@ -237,9 +258,15 @@ class Objects:
         if not self.there.put(SUCCESS, [json.dumps(said).encode()]) and not self._is_of(run):
             raise ConfigError(f"output: {self.address}/{SUCCESS}: {MEANWHILE}")
         self._parts = seen
+        self._over(run)
 
     def parts(self) -> list[Part]:
         return self._parts
+
+    def _over(self, run: str) -> None:
+        """No more parts of the run may be put."""
+        if self.there.has(BEGUN + self._of(run)):
+            self.there.remove_all([BEGUN + self._of(run)])
 
     def _below(self) -> list[str]:
         """What is there, sorted, but for what another driver may have put to see whether it can."""
@@ -247,7 +274,7 @@ class Objects:
 
     def _names(self, run: str) -> list[str]:
         """The names of the run's parts; refuses any others."""
-        names = self._below()
+        names = [name for name in self._below() if name != BEGUN + self._of(run)]
         for name in names:
             if not _is_part(name, self._of(run)):
                 raise ConfigError(f"output: {self.address}/{name}: {MEANWHILE}")

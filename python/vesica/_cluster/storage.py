@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import io
@@ -66,6 +67,13 @@ def address(given: Address, what: str = "storage") -> str:
         # Each worker would have one of its own.
         raise ConfigError(f"{what}: {name}: is no object store that several machines see; name a folder by its path, or an s3://, gs:// or az:// address")
     return name.rstrip("/") if "://" in name else os.path.abspath(name)
+
+
+class StoreError(ConfigError):
+    """An object store that does not do what it is asked."""
+
+    #: What its client says of that.
+    said: str = ""
 
 
 def why(error: Exception) -> str:
@@ -180,41 +188,61 @@ class Objects:
         except ImportError as error:
             raise ConfigError(f"{address}: needs obstore: pip install 'vesica[sources]' ({error})") from None
         self.address, self._obstore = address, obstore
-        self._store = obstore.store.from_url(address)
+        with self._asked("opened"):
+            self._store = obstore.store.from_url(address)
+
+    @contextlib.contextmanager
+    def _asked(self, done: str, name: str | None = None) -> Iterator[None]:
+        """Has what goes wrong say which object cannot be read, or what else is `done`, and what helps. That one is not there that is to be read is told
+        by whoever asks for it."""
+        try:
+            yield
+        except ConfigError:
+            raise
+        except Exception as error:
+            if done == "read" and isinstance(error, FileNotFoundError):
+                raise
+            what = self.address if name is None else f"{self.address}/{name}"
+            told = StoreError(f"{what}: cannot be {done}: {why(error)}; see that this machine reaches the store and may do that there, and run again")
+            told.said = why(error)
+            raise told from None
 
     def put(self, name: str, pieces: Sequence[Any], durable: bool = True) -> bool:
         from obstore.exceptions import AlreadyExistsError
 
         # An upload in several parts knows no condition.
         whole = bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
-        try:
-            self._obstore.put(self._store, name, whole, mode="create", use_multipart=False)
-        except AlreadyExistsError:
-            return False
+        with self._asked("put", name):
+            try:
+                self._obstore.put(self._store, name, whole, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return False
         return True
 
     def sync(self, names: Iterable[str]) -> None:
         return None
 
     def get(self, name: str) -> bytes:
-        return bytes(self._obstore.get(self._store, name).bytes())
+        with self._asked("read", name):
+            return bytes(self._obstore.get(self._store, name).bytes())
 
     def read(self, name: str, start: int, length: int) -> bytes:
         if not length:
             return b""
         from obstore.exceptions import GenericError
 
-        try:
-            return bytes(self._obstore.get_range(self._store, name, start=start, length=length))
-        except GenericError:
-            # A store refuses a range that begins behind the end, in words of its own.
-            if start >= self._obstore.head(self._store, name)["size"]:
-                return b""
-            raise
+        with self._asked("read", name):
+            try:
+                return bytes(self._obstore.get_range(self._store, name, start=start, length=length))
+            except GenericError:
+                # A store refuses a range that begins behind the end, in words of its own.
+                if start >= self.size(name):
+                    return b""
+                raise
 
     def has(self, name: str) -> bool:
         try:
-            self._obstore.head(self._store, name)
+            self.size(name)
         except FileNotFoundError:
             return False
         return True
@@ -224,7 +252,8 @@ class Objects:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         # An upload in pieces has at most 10,000 of them, and its object appears when the last one is there.
-        self._obstore.put(self._store, name, file, chunk_size=max(8 << 20, size // 9_000 + 1), max_concurrency=4)
+        with self._asked("put", name):
+            self._obstore.put(self._store, name, file, chunk_size=max(8 << 20, size // 9_000 + 1), max_concurrency=4)
 
     def open(self, name: str) -> Any:
         """An object, to be read as a file."""
@@ -232,19 +261,24 @@ class Objects:
 
     def size(self, name: str) -> int:
         """How many bytes an object has."""
-        return int(self._obstore.head(self._store, name)["size"])
+        with self._asked("read", name):
+            return int(self._obstore.head(self._store, name)["size"])
 
     def below(self) -> Iterator[str]:
         """The names of all objects."""
-        return (one["path"] for batch in self._obstore.list(self._store) for one in batch)
+        with self._asked("listed"):
+            for batch in self._obstore.list(self._store):
+                yield from (one["path"] for one in batch)
 
     def remove_all(self, names: Iterable[str]) -> None:
         """Removes these objects."""
         if names := list(names):
-            self._obstore.delete(self._store, names)
+            with self._asked("removed", names[0]):
+                self._obstore.delete(self._store, names)
 
     def _list(self, prefix: str) -> list[str]:
-        return [one["path"] for batch in self._obstore.list(self._store, prefix=prefix) for one in batch]
+        with self._asked("listed", prefix):
+            return [one["path"] for batch in self._obstore.list(self._store, prefix=prefix) for one in batch]
 
     def names(self, prefix: str) -> list[str]:
         return sorted(path.rpartition("/")[2] for path in self._list(prefix))
@@ -260,11 +294,9 @@ class Objects:
         try:
             first, second = self.put(name, [b"first"]), self.put(name, [b"second"])
             stands = self.get(name)
-            self._obstore.delete(self._store, name)
-        except ConfigError:
-            raise
-        except Exception as error:
-            raise ConfigError(f"storage: {self.address}: {why(error)}; name a bucket that this machine and every worker can write to") from None
+            self.remove_all([name])
+        except StoreError as error:
+            raise ConfigError(f"storage: {self.address}: {error.said}; name a bucket that this machine and every worker can write to") from None
         if not first or second or stands != b"first":
             needs = "the store must know the condition If-None-Match, as S3, Google and Azure do"
             raise ConfigError(f"storage: {self.address}: a second object of the same name replaced the first; {needs}")

@@ -17,6 +17,7 @@ use vesica_block::aes::Aes128;
 use vesica_block::blake::{self, Message, Texts};
 use vesica_block::{Block, mac};
 use vesica_spec::{Duplicates, KeyList, Plan, Rule};
+use vesica_table::Slabs;
 use vesica_types::{Digest, UnitId};
 
 /// The number of a key of this party's: the unit that it is in, and its place there.
@@ -85,16 +86,25 @@ pub struct Reading<'a> {
     pub memory: u64,
     /// Threads that work at once, at most.
     pub workers: u32,
+    /// Memory that is used again, if there is some.
+    pub slabs: Option<&'a Slabs>,
 }
 
 impl<'a> From<&'a Plan> for Reading<'a> {
     fn from(plan: &'a Plan) -> Self {
         let Plan { keys, rules, lists, shared, memory, workers, .. } = plan;
-        Self { keys, rules, lists, duplicates: shared.duplicates, memory: *memory, workers: *workers }
+        let (duplicates, memory, workers, slabs) = (shared.duplicates, *memory, *workers, None);
+        Self { keys, rules, lists, duplicates, memory, workers, slabs }
     }
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    /// The same, in memory that comes from `slabs` and goes there.
+    #[must_use]
+    pub fn reusing(self, slabs: &'a Slabs) -> Self {
+        Self { slabs: Some(slabs), ..self }
+    }
+
     /// How many keys a row may have. What stands in records as a row's number is the number of one of these: that of the row times so many,
     /// and the place of the identifier among them.
     pub fn of_a_row(&self) -> u64 {
@@ -553,6 +563,7 @@ mod tests {
             duplicates: Duplicates::Join,
             memory: 1 << 20,
             workers: 1,
+            slabs: None,
         };
         let table = |rows: &[&str]| {
             let texts: arrow_array::ArrayRef = std::sync::Arc::new(StringArray::from(rows.to_vec()));
@@ -633,10 +644,12 @@ mod tests {
         let mut file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
         file.write_all(csv.as_bytes()).unwrap();
         let (columns, rules) = (["id".to_owned()], [Vec::new()]);
+        // What others left in the memory is nowhere seen.
+        let slabs = Slabs::default();
         let read = |table: &dyn Table, memory, workers| {
-            let how =
-                Reading { keys: &columns, rules: &rules, lists: &[], duplicates: Duplicates::Join, memory, workers };
-            Read::of(table, how, 1).unwrap()
+            let duplicates = Duplicates::Join;
+            let how = Reading { keys: &columns, rules: &rules, lists: &[], duplicates, memory, workers, slabs: None };
+            Read::of(table, how.reusing(&slabs), 1).unwrap()
         };
         let open = || vesica_table::open(&vesica_table::Input::new(file.path())).unwrap();
         let plain = read(&*open(), 1 << 30, 1);
@@ -715,8 +728,15 @@ mod tests {
         file.write_all(csv.as_bytes()).unwrap();
         let table = vesica_table::open(&vesica_table::Input::new(file.path())).unwrap();
         let columns = ["a", "b", "c"].map(str::to_owned);
-        let how =
-            Reading { keys: &columns, rules: &[], lists, duplicates: Duplicates::Join, memory: 1 << 30, workers: 2 };
+        let how = Reading {
+            keys: &columns,
+            rules: &[],
+            lists,
+            duplicates: Duplicates::Join,
+            memory: 1 << 30,
+            workers: 2,
+            slabs: None,
+        };
         Read::of(&*table, how, salt).unwrap()
     }
 

@@ -128,10 +128,16 @@ impl Parting<'_> {
         let Self { how, as_written, key, buckets, room: Room { memory, records }, dir, ctl, .. } = *self;
         let workers = cores(how.workers).min(Share::InFlight.of(how.memory) / WORKER).max(1);
         let feed = Feed::new(table.pieces(how.keys, workers)?);
+        // What is left of the slabs counts as theirs: none takes memory of its own before all are used.
+        let again = |spill: Spill| match how.slabs {
+            Some(slabs) => spill.reusing(slabs),
+            None => spill,
+        };
+        let others = self.others.map(|room| Spill::of(room.records, buckets, RECORD, room.memory, dir)).transpose()?;
         let taken = Mutex::new(Taken {
-            records: Spill::of(records, buckets, N, memory - memory / 16, dir)?,
-            others: self.others.map(|room| Spill::of(room.records, buckets, RECORD, room.memory, dir)).transpose()?,
-            empties: Spill::new(1, ROW, memory / 16, dir)?,
+            records: again(Spill::of(records, buckets, N, memory - memory / 16, dir)?),
+            others: others.map(again),
+            empties: again(Spill::new(1, ROW, memory / 16, dir)?),
             rows: 0,
             empty: 0,
             entries: 0,

@@ -363,7 +363,7 @@ mod tests {
             let groups = RowsByKey { rows: Ordered::new(spill.finish().unwrap(), 1 << 12, &dir) };
             let duplicates = expected.iter().filter(|rows| **rows == 0).count() as u64;
             let all = Keys { rows: keys.len() as u64, distinct: model.len() as u64, empty: 0, duplicates, ruled: None };
-            let how = Reading { keys: &[], rules: &[], lists: &[], duplicates: Duplicates::Join, memory, workers: 2 };
+            let how = Reading { keys: &[], rules: &[], lists: &[], duplicates: Duplicates::Join, memory, workers: 2, slabs: None };
             let repeats = Repeats::of(&groups, &how, &all, &dir, &Control::new(())).unwrap();
             let first = expected.iter().position(|rows| *rows == 0).unwrap_or(usize::MAX) as u64;
             prop_assert_eq!((repeats.rows, repeats.first), (duplicates, if duplicates == 0 { u64::MAX } else { first }));

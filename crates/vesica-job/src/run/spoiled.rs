@@ -9,7 +9,7 @@ use std::time::Instant;
 use vesica_net::{
     Client, ClientDoor, Connector, Endpoint, LaneDoor, Limits, PeerLink, PeerProgress, Secured, Sockets, Traffic, Trust,
 };
-use vesica_session::{Channel, Error, Meter, Misbehaviour};
+use vesica_session::{Channel, Error};
 use vesica_testkit::{Attack, port};
 use vesica_types::Party;
 
@@ -146,29 +146,7 @@ impl Channel for SpoiledLine {
         Ok(Box::new(SpoiledLine(self.0.line(name)?, self.1.clone())))
     }
 
-    fn window(&self) -> usize {
-        self.0.window()
-    }
-
-    fn step(&mut self, name: &'static str) {
-        self.0.step(name);
-    }
-
-    fn meter(&self) -> Meter {
-        self.0.meter()
-    }
-
-    fn peer(&self) -> &Party {
-        self.0.peer()
-    }
-
-    fn alive(&self) -> vesica_session::Result<()> {
-        self.0.alive()
-    }
-
-    fn accuse(&self, fault: Misbehaviour) -> Error {
-        self.0.accuse(fault)
-    }
+    vesica_session::forward_channel!(0 but line);
 }
 
 /// What alice's run comes to, and how many messages bob sent: a customer has a mail address or a telephone number.

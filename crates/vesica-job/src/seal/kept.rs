@@ -230,6 +230,7 @@ mod tests {
         duplicates: vesica_spec::Duplicates::Join,
         memory: 1 << 30,
         workers: 2,
+        slabs: None,
     };
 
     fn load(kept: &Kept) -> Option<(Keys, Units)> {

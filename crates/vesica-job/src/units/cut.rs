@@ -155,6 +155,7 @@ impl Units {
             let what = format!("it had {}, and has {now}", of(keys.distinct, keys.duplicates));
             return Err(vesica_table::Error::Changed { path: table.path().to_owned(), what }.into());
         }
+        how.slabs.iter().for_each(|slabs| slabs.release());
         let units = Self::new(sizes, place, &how, Records { firsts, others, empties }, table.path(), dir);
         if repeats_hold { Ok(units) } else { Err(units.changed()) }
     }
@@ -422,7 +423,8 @@ mod tests {
     fn counted(rows: &[String], duplicates: Duplicates) -> (Keys, Reading<'static>) {
         static COLUMNS: std::sync::LazyLock<[String; 1]> = std::sync::LazyLock::new(|| ["id".to_owned()]);
         const RULES: &[Vec<vesica_spec::Rule>] = &[Vec::new()];
-        let how = Reading { keys: &*COLUMNS, rules: RULES, lists: &[], duplicates, memory: 1 << 20, workers: 2 };
+        let how =
+            Reading { keys: &*COLUMNS, rules: RULES, lists: &[], duplicates, memory: 1 << 20, workers: 2, slabs: None };
         (Keys::count(&table(rows), how, &std::env::temp_dir(), &Control::new(())).unwrap(), how)
     }
 

@@ -3,7 +3,7 @@
 use super::blocks::{Block, Blocks};
 use super::{Mould, Parts, Sink};
 use crate::error::folder;
-use crate::{Error, Form, Staged, Written};
+use crate::{Error, Form, Staged, Written, under_way};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::collections::VecDeque;
@@ -16,13 +16,16 @@ use tempfile::TempDir;
 /// The first rows of parts: places in the output, and the numbers of the input's files that rows come from there on.
 pub(crate) type Cuts = Arc<Mutex<VecDeque<(u64, usize)>>>;
 
-/// Rows on their way to a folder. It stands beside its place, closed to others, and is removed if it is not put there.
+/// Rows on their way to a folder. It stands beside its place, closed to others, and is removed if it is not put there: by the next run, if this
+/// process is killed.
 pub(super) struct FolderSink {
     mould: Mould,
     place: PathBuf,
     /// The mode that the folder is to have.
     mode: Permissions,
     under_way: TempDir,
+    /// By which others see that somebody writes there.
+    _lock: File,
     how: How,
     now: Option<Part>,
     /// Parts that are finished, their bytes, and the rows that came.
@@ -52,9 +55,7 @@ impl FolderSink {
     /// Begins a folder that is to stand at `place`, where there is none yet or an empty one. `files` are the names of the input's files.
     pub(super) fn open(mould: Mould, place: PathBuf, parts: Parts, files: Vec<PathBuf>) -> Result<Self, Error> {
         let writing = |e| Error::writing(&place, e);
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".vesica-").suffix(".part").permissions(Permissions::from_mode(0o777));
-        let under_way = builder.tempdir_in(folder(&place)).map_err(writing)?;
+        let (under_way, _lock) = under_way::folder(&folder(&place)).map_err(writing)?;
         // Made with the usual mode, it shows what the umask leaves of that.
         let usual = fs::metadata(under_way.path()).map_err(writing)?.permissions();
         fs::set_permissions(under_way.path(), Permissions::from_mode(0o700)).map_err(writing)?;
@@ -64,7 +65,7 @@ impl FolderSink {
             Parts::Files => How::Files(files, Cuts::default(), None),
         };
         let (now, parts, bytes, rows, allowed) = (None, 0, 0, 0, None);
-        let mut sink = Self { mould, place, mode, under_way, how, now, parts, bytes, rows, allowed };
+        let mut sink = Self { mould, place, mode, under_way, _lock, how, now, parts, bytes, rows, allowed };
         // What cannot be written is known before the first row.
         sink.now = Some(sink.part()?);
         Ok(sink)
@@ -153,7 +154,8 @@ impl FolderSink {
 
     /// Puts the folder in its place.
     fn commit(self: Box<Self>) -> Result<Written, Error> {
-        let Self { place, mode, under_way, bytes, rows, .. } = *self;
+        // The lock is held until the folder is in its place.
+        let Self { place, mode, under_way, bytes, rows, _lock, .. } = *self;
         let writing = |e| Error::writing(&place, e);
         fs::set_permissions(under_way.path(), mode).map_err(writing)?;
         File::open(under_way.path()).and_then(|folder| folder.sync_all()).map_err(writing)?;

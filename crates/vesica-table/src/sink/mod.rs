@@ -10,7 +10,7 @@ use crate::csv::VERBATIM;
 use crate::error::folder;
 use crate::format::Packing;
 use crate::stage::Stage;
-use crate::{Error, Facts, Form, Format, Staged, Stored, dictionary, text};
+use crate::{Error, Facts, Form, Format, Staged, Stored, dictionary, text, under_way};
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::errors::ParquetError;
 use arrow_array::RecordBatch;
@@ -98,6 +98,7 @@ pub fn create(output: &Output, like: &Facts<'_>) -> Result<Box<dyn Sink>, Error>
         // What a folder's name says is no format.
         let mould = Mould::of(output, output.format.unwrap_or(like.format), like)?;
         let place = free_folder(&output.path, mould.ending(), like)?;
+        under_way::sweep(&folder(&place));
         let files = match parts {
             Parts::Bytes(_) => Vec::new(),
             Parts::Files => match like.source {
@@ -120,6 +121,7 @@ pub fn create(output: &Output, like: &Facts<'_>) -> Result<Box<dyn Sink>, Error>
         return Err(Error::Stdout { format: format.name() });
     }
     let path = if stdout { None } else { Some(resolve(&output.path, like)?) };
+    path.iter().for_each(|path| under_way::sweep(&folder(path)));
     Mould::of(output, format, like)?.open(path)
 }
 
@@ -209,7 +211,9 @@ pub fn create_as(output: &Output, like: &Facts<'_>, schema: SchemaRef) -> Result
     let Some(format @ (Format::Parquet | Format::Ipc)) = format else {
         return Err(Error::Shares { path: output.path.clone() });
     };
-    let stage = Stage::new(Some(resolve(&output.path, like)?))?;
+    let path = resolve(&output.path, like)?;
+    under_way::sweep(&folder(&path));
+    let stage = Stage::new(Some(path))?;
     let out = stage.out()?;
     match format {
         Format::Parquet => Ok(Box::new(ParquetSink::open(schema, None, stage, out)?)),

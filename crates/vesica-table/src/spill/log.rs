@@ -1,7 +1,7 @@
 //! The writing end of a spill.
 
 use super::MAX_BUCKETS;
-use super::memory::Memory;
+use super::memory::{Memory, Slabs};
 use super::runs::Runs;
 use crate::Error;
 use crate::sealed::{Pages, Sealed, room_in_cache};
@@ -53,6 +53,12 @@ impl Log {
                 sizes: vec![0; buckets],
             },
         })
+    }
+
+    /// The same, in memory that comes from `slabs` and goes there.
+    pub(crate) fn reusing(mut self, slabs: &Slabs) -> Self {
+        self.runs.memory.pool = Some(slabs.clone());
+        self
     }
 
     /// Appends the record made of `parts` to `bucket`.
@@ -166,7 +172,7 @@ impl Log {
         match self.runs.file {
             Some(_) => {
                 self.flush()?;
-                self.runs.memory.slabs = Vec::new();
+                self.runs.memory.clear();
             }
             None => drop(self.close()),
         }

@@ -1,5 +1,6 @@
 //! What a spill holds in memory: blocks, cut from slabs.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vesica_block::large;
 
 /// The most bytes of a block. Smaller ones are taken where that many in every bucket would be much of the budget.
@@ -8,10 +9,44 @@ pub(super) const BLOCK: usize = 2 << 10;
 /// The most bytes of a slab.
 pub(super) const SLAB: usize = 32 << 20;
 
+/// Memory that the spills of a run use one after the other. To touch memory for the first time costs a processor more than to write to it,
+/// above all in a virtual machine, whose own memory may have to be found first.
+///
+/// Example: keys are counted in 240 MiB. When they are cut into units, in 420 MiB, these are the first 240 of them.
+#[derive(Clone, Default, Debug)]
+pub struct Slabs(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Slabs {
+    pub(super) fn slabs(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One of so many bytes. What a larger one has beyond them is given back, and so are all if they are smaller: whoever asks takes memory in
+    /// their place.
+    fn take(&self, bytes: usize) -> Option<Vec<u8>> {
+        let mut slabs = self.slabs();
+        let Some(at) = slabs.iter().position(|slab| slab.len() >= bytes) else {
+            *slabs = Vec::new();
+            return None;
+        };
+        let mut slab = slabs.swap_remove(at);
+        slab.truncate(bytes);
+        slab.shrink_to_fit();
+        Some(slab)
+    }
+
+    /// Gives what nobody uses back to the system.
+    pub fn release(&self) {
+        *self.slabs() = Vec::new();
+    }
+}
+
 /// Bytes by bucket, in blocks.
 pub(super) struct Memory {
-    /// All blocks: slab after slab, which are of one size.
+    /// All blocks: slab after slab, each of which has as many of them.
     pub(super) slabs: Vec<Vec<u8>>,
+    /// Where slabs come from, if there are any, and where they go.
+    pub(super) pool: Option<Slabs>,
     /// Bytes of a slab, and of a block.
     pub(super) slab: usize,
     pub(super) block: usize,
@@ -28,7 +63,16 @@ impl Memory {
     pub(super) fn new(buckets: usize, bytes: usize) -> Self {
         let block = (bytes / 8 / buckets).clamp(64, BLOCK);
         let slab = (bytes.min(SLAB) / block).max(1) * block;
-        Self { slabs: Vec::new(), slab, block, bytes, taken: 0, blocks: vec![Vec::new(); buckets] }
+        let (slabs, pool, blocks) = (Vec::new(), None, vec![Vec::new(); buckets]);
+        Self { slabs, pool, slab, block, bytes, taken: 0, blocks }
+    }
+
+    /// Gives the slabs away: nothing of what is in them is needed.
+    pub(super) fn clear(&mut self) {
+        let mut slabs = std::mem::take(&mut self.slabs);
+        if let Some(pool) = &self.pool {
+            pool.slabs().append(&mut slabs);
+        }
     }
 
     /// Gives a bucket one more block: tells its slab, and where it begins there.
@@ -36,7 +80,9 @@ impl Memory {
         let (slab, at) = self.place(self.taken);
         if slab == self.slabs.len() {
             let left = self.bytes.saturating_sub(slab * self.slab) / self.block * self.block;
-            self.slabs.push(large::zeroed(left.clamp(self.block, self.slab)));
+            let bytes = left.clamp(self.block, self.slab);
+            let used = self.pool.as_ref().and_then(|pool| pool.take(bytes));
+            self.slabs.push(used.unwrap_or_else(|| large::zeroed(bytes)));
         }
         // Records come to it a few bytes at a time, and then find it in the cache.
         self.slabs[slab][at..at + self.block].fill(0);
@@ -60,5 +106,11 @@ impl Memory {
         };
         let used = 0..size.div_ceil(self.block);
         self.blocks[bucket][used].iter().enumerate().skip(from / self.block).map(bytes)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.clear();
     }
 }

@@ -18,6 +18,7 @@ mod runs;
 mod tests;
 
 pub(crate) use log::Log;
+pub use memory::Slabs;
 pub(crate) use runs::Runs;
 
 use crate::Error;
@@ -75,6 +76,12 @@ impl Spill {
         let fits = records.saturating_mul(record_bytes as u64) <= memory_bytes as u64;
         let memory = if fits { memory_bytes } else { memory_bytes.min(buckets.saturating_mul(LONG)) };
         Self::new(buckets, record_bytes, memory, dir)
+    }
+
+    /// The same, in memory that comes from `slabs` as far as there is some, and goes there when what was pushed is read no more.
+    #[must_use]
+    pub fn reusing(self, slabs: &Slabs) -> Self {
+        Self { log: self.log.reusing(slabs), ..self }
     }
 
     /// Appends `record` to `bucket`.

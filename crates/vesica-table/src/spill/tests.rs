@@ -128,6 +128,50 @@ fn the_last_slab_is_as_large_as_the_budget_allows() {
     assert_eq!(memory.slabs.iter().map(Vec::len).collect::<Vec<_>>(), [SLAB, 3 * BLOCK]);
 }
 
+/// One spill after the other has the slabs of the one before, whether that fitted in memory or not, and no more than its own budget beside them.
+#[test]
+fn memory_is_used_again() {
+    const MEMORY: usize = 2 * SLAB;
+    let slabs = Slabs::default();
+    let left = || slabs.slabs().iter().map(|slab| slab.as_ptr().addr()).collect::<std::collections::BTreeSet<_>>();
+    let spilled = |memory: usize, bytes: usize| {
+        let mut spill = Spill::new(3, 1 << 10, memory, &dir()).unwrap().reusing(&slabs);
+        let record = |i: usize| [i as u8; 1 << 10];
+        (0..bytes >> 10).for_each(|i| spill.push(i % 3, &record(i)).unwrap());
+        let spilled = spill.finish().unwrap();
+        let whole = (0..3).all(|bucket| {
+            spilled.read(bucket).unwrap().chunks(1 << 10).eq((bucket..bytes >> 10).step_by(3).map(record))
+        });
+        assert!(whole, "{memory} {bytes}");
+        spilled
+    };
+    let first = spilled(MEMORY, MEMORY - SLAB / 2);
+    assert!(left().is_empty());
+    drop(first);
+    let two = left();
+    assert_eq!(two.len(), 2);
+    // What goes to the file is in memory no more.
+    let second = spilled(MEMORY, 2 * MEMORY);
+    assert!(second.disk_bytes() > 0 && left() == two);
+    drop(second);
+    let third = spilled(MEMORY, SLAB / 2);
+    assert_eq!(left().len(), 1);
+    assert!(left().is_subset(&two));
+    drop(third);
+    assert_eq!(left(), two);
+    // Of one that needs smaller ones no more is held than that has, and of one that needs larger ones they are in nobody's way.
+    let held = || slabs.slabs().iter().map(Vec::capacity).sum::<usize>();
+    drop(spilled(SLAB / 4, SLAB / 8));
+    assert_eq!(held(), SLAB + SLAB / 4);
+    slabs.slabs().retain(|slab| slab.len() < SLAB);
+    let fourth = spilled(MEMORY, SLAB / 2);
+    assert_eq!(held(), 0);
+    drop(fourth);
+    assert_eq!(held(), SLAB);
+    slabs.release();
+    assert_eq!(held(), 0);
+}
+
 /// A file that is somebody else's.
 struct Bytes(Vec<u8>);
 

@@ -1,0 +1,145 @@
+//! Programs of this user's that are started for what they print: an export of a database, a client of a vault. What is made of that, and how
+//! long it is waited for, is the caller's business.
+
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+
+/// Passphrases of vesica's own, which are none of another program's business.
+const OURS: [&str; 2] = ["VESICA_RESUME_PASSPHRASE", "VESICA_SERVICE_PASSPHRASE"];
+
+/// A program that runs. It is killed if it is still there when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    /// What it prints, for whoever takes it.
+    pub stdout: Option<ChildStdout>,
+    /// What it says beside that.
+    pub stderr: Option<ChildStderr>,
+}
+
+impl Running {
+    /// Starts what `words` are, its name or path and its arguments; no shell reads them. It works in `folder`, where a path of several parts
+    /// starts too, while a name is looked up as always; in this process's own if there is none. Nothing stands in its standard input. Of this
+    /// process's environment it has all but the passphrases that are for vesica.
+    ///
+    /// # Errors
+    /// If there are no words, or the system does not start it.
+    pub fn start(words: &[String], folder: Option<&Path>) -> io::Result<Self> {
+        let (name, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut command = match (folder, Path::new(name)) {
+            (Some(folder), path) if path.components().count() > 1 => Command::new(folder.join(path)),
+            (_, path) => Command::new(path),
+        };
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        folder.iter().for_each(|folder| _ = command.current_dir(folder));
+        OURS.iter().for_each(|name| _ = command.env_remove(name));
+        let mut child = command.spawn()?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        Ok(Self { child, stdout, stderr })
+    }
+
+    /// How it has ended; none if it has not.
+    ///
+    /// # Errors
+    /// Those of the system; none is known.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// How a program ended that did not end well, as words behind its name.
+pub fn how(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("failed with exit code {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "failed".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::io::Read;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    /// What a program prints, and how it ends.
+    fn printed(words: &[String], folder: Option<&Path>) -> (String, ExitStatus) {
+        let mut running = Running::start(words, folder).unwrap();
+        let mut text = String::new();
+        running.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        let status = running.child.wait().unwrap();
+        assert_eq!(running.ended().unwrap(), Some(status));
+        (text, status)
+    }
+
+    #[test]
+    fn a_program_starts_and_works_in_its_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("bin")).unwrap();
+        let path = dir.path().join("bin/show");
+        fs::write(&path, "#!/bin/sh\ncat \"$1\"\n").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+        fs::write(dir.path().join("kept"), "here").unwrap();
+        assert_eq!(printed(&words(&["bin/show", "kept"]), Some(dir.path())).0, "here");
+        assert_eq!(printed(&words(&["printf", "%s", "$HOME"]), None).0, "$HOME");
+        assert!(Running::start(&words(&["bin/show"]), None).is_err() && Running::start(&[], None).is_err());
+    }
+
+    #[test]
+    fn how_a_program_ended_is_told() {
+        for (script, told) in [
+            ("exit 7", "failed with exit code 7"),
+            ("kill -9 $$", "was ended by signal 9"),
+            ("kill -15 $$", "was ended by signal 15"),
+        ] {
+            assert_eq!(how(printed(&words(&["sh", "-c", script]), None).1), told);
+        }
+    }
+
+    #[test]
+    fn a_program_that_nobody_wants_is_killed() {
+        let mut running = Running::start(&words(&["sh", "-c", "echo begun; exec sleep 600"]), None).unwrap();
+        let mut out = running.stdout.take().unwrap();
+        let mut begun = [0; 6];
+        out.read_exact(&mut begun).unwrap();
+        assert_eq!(running.ended().unwrap(), None);
+        drop(running);
+        // Its end closes what it prints to.
+        assert_eq!(out.read(&mut begun).unwrap(), 0);
+    }
+
+    /// Passphrases stand in the environment of the process itself, so it is a process of its own that this looks at.
+    #[test]
+    fn a_program_is_not_told_our_passphrases() {
+        const INNER: &str = "VESICA_TEST_OF_PASSPHRASES";
+        if std::env::var_os(INNER).is_some() {
+            let script = "echo \"${VESICA_RESUME_PASSPHRASE-}${VESICA_SERVICE_PASSPHRASE-}$KEPT\"";
+            assert_eq!(printed(&words(&["sh", "-c", script]), None).0, "kept\n");
+            return;
+        }
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "tests::a_program_is_not_told_our_passphrases"]);
+        again.env(INNER, "1").env("KEPT", "kept").envs(OURS.map(|name| (name, "hunter2")));
+        let ended = again.output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && said.contains("1 passed"), "{said}");
+    }
+}

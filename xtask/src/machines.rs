@@ -128,7 +128,7 @@ pub fn emulator() -> Result<&'static str, String> {
 }
 
 /// What building and running for ARM needs, or why something of it is not there.
-fn arm() -> Result<(&'static str, Env), String> {
+pub fn arm() -> Result<(&'static str, Env), String> {
     has(ARM)?;
     Ok((emulator()?, environment(ARM)?))
 }

@@ -15,6 +15,7 @@ mod machines;
 mod reference;
 mod secrets;
 mod shaped;
+mod traces;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -50,6 +51,9 @@ cargo xtask CHORE
   secrets [CASE…]
                  no branch and no address depends on a secret but where xtask/secrets.toml says so: each kernel under Valgrind, on the
                  back ends that it knows
+  secrets arm [CASE…]
+                 the same on ARM: under qemu each kernel takes the same instructions and addresses for five secrets; prints how many
+                 instructions. Needs what `arm` needs, of qemu 7 or 8
   secrets time [CASE…]
                  no time depends on a secret: on the best back end of this CPU, 20 seconds a kernel; wants a quiet machine
   sim [--kind KIND] [SEED [COUNT]] [--long]
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
         ["arm"] => machines::smoke(),
         ["arm", "test"] => machines::test(),
         ["fuzz", which @ ..] => fuzz::run(which),
+        ["secrets", "arm", cases @ ..] => traces::compare(cases),
         ["secrets", "time", cases @ ..] => secrets::time(&root(), cases),
         ["secrets", cases @ ..] => secrets::watch(&root(), cases),
         ["sim", asked @ ..] => simulate(asked),
@@ -133,6 +138,7 @@ fn ci(long: bool) -> Chore {
     deny::advisories_where_it_is_there()?;
     secrets::watch(&root(), &[])?;
     secrets::time(&root(), &[])?;
+    traces::compare_where_it_can_run()?;
     // Compiles all that we depend on once more for each target, which takes minutes the first time.
     machines::check_what_is_there()?;
     machines::smoke_where_it_can_run()?;

@@ -23,7 +23,7 @@ const SECTION: &str = "## What constant time covers";
 /// Stands for every function of a file.
 const ALL: &str = "*";
 /// The cases with a leak on purpose.
-const SEEDED: &str = "seeded/";
+pub const SEEDED: &str = "seeded/";
 /// The back ends whose instructions Valgrind knows. It knows nothing of AVX-512.
 const WATCHED: [&str; 2] = ["portable", "avx2"];
 
@@ -148,23 +148,29 @@ fn all(root: &Path, program: &Path, backends: &[&str], cases: &[&str]) -> Result
         "Valgrind is needed to look for branches and addresses that depend on secrets: `apt-get install valgrind`";
     Command::new("valgrind").arg("--version").output().map_err(|e| format!("valgrind: {e}. {missing}"))?;
     let runs: Vec<(&str, &str)> = cases.iter().flat_map(|case| backends.iter().map(move |cpu| (*cpu, *case))).collect();
-    let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let folder = program.with_file_name("secrets-found");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let made = at_once(&runs, |(cpu, case)| one(root, program, &folder, cpu, case));
+    Ok(made.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// Does a work for each of many things, as many at once as there are cores. What it gave stands in the order of the things.
+pub fn at_once<T: Sync, R: Send>(things: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (next, made) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                while let Some((cpu, case)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = one(root, program, &folder, cpu, case);
-                    if let Ok(mut made) = made.lock() {
-                        made.push(found);
-                    }
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(thing) = things.get(i) else { break };
+                    let done = work(thing);
+                    made.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(i, done);
                 }
             });
         }
     });
-    let made = made.into_inner().map_err(|_| "a thread that ran Valgrind ended badly")?;
-    Ok(made.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    // A thread that panicked has made the scope panic.
+    made.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).into_values().collect()
 }
 
 /// What memcheck finds in one case on one back end.

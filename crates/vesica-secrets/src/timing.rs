@@ -2,7 +2,7 @@
 //! DATE 2017: Welch's t between secrets that are zeros and random ones, in random order, without the slowest runs. A leak makes |t| grow
 //! with the number of runs; noise does not.
 
-use crate::cases::Case;
+use crate::cases::{Case, SEEDED};
 use crate::watch::Watch;
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -27,9 +27,6 @@ const KEPT: [usize; 2] = [90, 50];
 /// |t| from which a case has a leak, and from which it is to be looked at: a t of 4.5 comes by chance once in 10^5 cases.
 const LEAK: f64 = 10.0;
 const SUSPICIOUS: f64 = 4.5;
-
-/// The cases whose leak must be found.
-const SEEDED: &str = "seeded/";
 
 /// Measures all cases that are timed, or those whose names begin with one of `names`; fails for a leak, and for a seeded one that is not found.
 #[expect(clippy::print_stdout, reason = "what was measured")]

@@ -1,6 +1,6 @@
 //! What runs a case: it hands out the secrets, and sees what becomes of them.
 
-use crate::backend::{hidden_bits, hide, reveal, watched};
+use crate::backend::{begin, end, hidden_bits, hide, reveal, watched};
 use std::time::{Duration, Instant};
 use vesica_session::SessionRng;
 use vesica_types::Digest;
@@ -58,7 +58,9 @@ impl Watch {
     /// Runs what a case is about.
     pub fn measure<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
+        begin();
         let made = std::hint::black_box(work());
+        end();
         self.time += start.elapsed();
         made
     }

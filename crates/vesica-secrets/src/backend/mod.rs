@@ -1,11 +1,15 @@
 //! What the program tells Valgrind's memcheck: which bytes are secret. Memcheck calls such bytes *undefined*. It follows them through
-//! every instruction, and reports a branch and an address that depend on them.
+//! every instruction, and reports a branch and an address that depend on them. And what it tells qemu, which runs it on ARM: where the
+//! kernel begins and ends.
 //!
 //! This folder is the only one of the crate with `unsafe` in it. What makes it sound: a request is five instructions that change nothing
 //! but the register of the answer when Valgrind does not run the program; and when it does, only what it notes *about* memory changes,
-//! never the memory.
+//! never the memory. A mark is one instruction that does nothing.
 
 #![allow(unsafe_code)]
+
+#[cfg(target_arch = "aarch64")]
+mod arena;
 
 /// `VG_USERREQ__RUNNING_ON_VALGRIND` of `valgrind.h`.
 const RUNNING_ON_VALGRIND: usize = 0x1001;
@@ -67,4 +71,30 @@ pub fn hidden_bits<T>(values: &[T]) -> usize {
     // Bits about bits: they are public.
     reveal(&bits);
     bits.iter().map(|byte| byte.count_ones() as usize).sum()
+}
+
+/// Before a run that is traced: its memory is the same whatever was in it before.
+pub fn prepare() {
+    #[cfg(target_arch = "aarch64")]
+    arena::open();
+}
+
+/// From here on the trace is kept (`xtask/src/trace.c`).
+#[inline(always)]
+pub fn begin() {
+    // SAFETY: the instruction does nothing: it is a hint whose number has no meaning.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("hint #112", options(nostack, preserves_flags));
+    }
+}
+
+/// The trace ends here.
+#[inline(always)]
+pub fn end() {
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("hint #113", options(nostack, preserves_flags));
+    }
 }

@@ -11,6 +11,9 @@ mod transfers;
 
 use crate::watch::Watch;
 
+/// How the names of the cases begin whose leak must be found.
+pub const SEEDED: &str = "seeded/";
+
 /// What runs a kernel on the secrets of a [`Watch`].
 pub struct Case {
     /// Its folder and name, as in `curve25519/multiply`.
@@ -28,6 +31,11 @@ impl Case {
 
     fn timed(name: impl Into<String>, run: fn(&mut Watch)) -> Self {
         Self { timed: true, ..Self::new(name, run) }
+    }
+
+    /// Whether its trace says something: it is to be the same for all secrets, or, where there is a leak on purpose, must not be.
+    pub fn traced(&self) -> bool {
+        self.timed || self.name.starts_with(SEEDED)
     }
 }
 

@@ -784,7 +784,8 @@ mod tests {
             assert!(error.to_string().contains(word), "{error}");
         };
         refused(&|plan| plan.shared.id = "other".into(), "[shared]");
-        refused(&|plan| plan.keys = vec!["other".into()], "another choice of keys, id; restore");
+        refused(&|plan| plan.keys = vec!["other".into()], "another choice of columns, id; restore");
+        refused(&|plan| plan.value = Some("other".into()), "another choice of columns, id; restore");
         refused(&|plan| fs::write(plan.input.origin.name(), "id\n2\n").unwrap(), "another input");
         refused(&|plan| plan.peers[0].trust = Some(vesica_spec::TrustPlan::Ca("ca.pem".into())), "partner");
         let other = dir.path().join("resume/alice.ledger");

@@ -58,6 +58,7 @@ pub fn run(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
 fn traced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     let Some(path) = &plan.trace else { return untraced(plan, io, ctl) };
     // It is written also of a run that is refused.
+    part::probe("mine.trace", path)?;
     local::are_apart(plan, &*io.table)?;
     let trace = Arc::new(Trace::start(plan.me.name()));
     let result = untraced(plan, io, &ctl.also(trace.clone()));

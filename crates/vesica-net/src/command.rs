@@ -64,14 +64,16 @@ impl Errand {
         let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let (here, there) = UnixStream::pair()?;
         let input = Stdio::from(OwnedFd::from(there.try_clone()?));
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        vesica_program::OURS.iter().for_each(|name| _ = command.env_remove(name));
+        command
             .args(arguments)
             .stdin(input)
             .stdout(Stdio::from(OwnedFd::from(there)))
             .stderr(Stdio::piped())
             // Ctrl-C in a terminal is for this side, which ends in order and needs the connection for that.
-            .process_group(0)
-            .spawn()?;
+            .process_group(0);
+        let mut child = command.spawn()?;
         let from = child.stderr.take();
         // From here on the command is ended if this does not come to its end.
         let errand = Self { name: printable(program, CHARACTERS), child: Mutex::new(child), said: Arc::default() };

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
 /// Passphrases of vesica's own, which are none of another program's business.
-const OURS: [&str; 2] = ["VESICA_RESUME_PASSPHRASE", "VESICA_SERVICE_PASSPHRASE"];
+pub const OURS: [&str; 2] = ["VESICA_RESUME_PASSPHRASE", "VESICA_SERVICE_PASSPHRASE"];
 
 /// A program that runs. It is killed if it is still there when this is dropped.
 #[derive(Debug)]
@@ -31,7 +31,10 @@ impl Running {
     pub fn start(words: &[String], folder: Option<&Path>) -> io::Result<Self> {
         let (name, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = match (folder, Path::new(name)) {
-            (Some(folder), path) if path.components().count() > 1 => Command::new(folder.join(path)),
+            (Some(folder), path) if path.components().count() > 1 => {
+                // The system would look for a relative one from the folder that the program is to work in.
+                Command::new(std::path::absolute(folder)?.join(path))
+            }
             (_, path) => Command::new(path),
         };
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

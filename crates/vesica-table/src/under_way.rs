@@ -1,11 +1,13 @@
 //! What stands beside an output's place while it is written: how it is called, how others see that its owner lives, and what becomes of it if
 //! the owner was killed.
 //!
-//! Example: a run writes a folder that is called `.vesica-8d1f3c5a7b9e0246-Ab3xYz.part`, and holds its lock. The run is killed, and with it the
+//! Example: a run writes a folder that is called `.vesica-8d1f3c5a7b9e0246fd01-Ab3xYz.part`, and holds its lock. The run is killed, and with it the
 //! lock ends. The next run that opens an output in the same place takes that lock, so it knows that nobody writes there any more, and removes the folder.
 //!
-//! The sixteen digits are those that the system drew when it was started. Some file systems that several machines share keep a lock on one of them
-//! alone. So a run looks only at what was begun under this very system, whose locks it sees in any case.
+//! Sixteen digits are those that the system drew when it was started, and those behind them are the number of the mounted file system: some file
+//! systems keep a lock on the machine alone that took it, and where a folder is mounted twice each mount has locks of its own. So a run looks only
+//! at what was begun under this very system and in this mount, whose locks it sees. Where there are no locks at all, names have no digits, and
+//! what they call stays.
 
 use crate::disk::descriptor;
 use nix::fcntl::OFlag;
@@ -23,29 +25,37 @@ const END: &str = ".part";
 /// How often something new is made where another run took the last one for left behind: it did so in the moment before there was a lock.
 const TRIES: u32 = 16;
 
-/// How names begin, and whether they say under which system they were made.
-static BEGIN: LazyLock<(String, bool)> = LazyLock::new(|| {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+/// What the system drew when it was started; none if it does not say.
+static SYSTEM: LazyLock<Option<String>> = LazyLock::new(|| {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(16).collect();
-    if digits.len() == 16 { (format!(".vesica-{digits}-"), true) } else { (".vesica-".into(), false) }
+    (digits.len() == 16).then_some(digits)
 });
 
-fn names() -> Builder<'static, 'static> {
-    let mut builder = Builder::new();
-    builder.prefix(&BEGIN.0).suffix(END);
-    builder
+/// How names begin that nobody removes.
+const PLAIN: &str = ".vesica-";
+
+/// How names in `folder` begin that say whose locks are seen; none if it cannot be said.
+fn begin(folder: &Path) -> Option<String> {
+    Some(format!("{PLAIN}{}{:x}-", SYSTEM.as_ref()?, fs::metadata(folder).ok()?.dev()))
 }
 
 /// A new file in `folder` whose lock this process holds until it is closed. It has the usual mode.
 pub(crate) fn file(folder: &Path) -> io::Result<NamedTempFile> {
-    let make = || names().permissions(Permissions::from_mode(0o666)).tempfile_in(folder);
-    locked(make, |file| file.as_file().try_clone()).map(|(file, _)| file)
+    let make = |begin: &str| {
+        let mut names = Builder::new();
+        names.prefix(begin).suffix(END).permissions(Permissions::from_mode(0o666)).tempfile_in(folder)
+    };
+    locked(folder, make, |file| file.as_file().try_clone()).map(|(file, _)| file)
 }
 
 /// A new folder in `above`, and the lock of it. It has the usual mode.
 pub(crate) fn folder(above: &Path) -> io::Result<(TempDir, File)> {
-    let make = || names().permissions(Permissions::from_mode(0o777)).tempdir_in(above);
-    locked(make, |folder| File::open(folder.path()))
+    let make = |begin: &str| {
+        let mut names = Builder::new();
+        names.prefix(begin).suffix(END).permissions(Permissions::from_mode(0o777)).tempdir_in(above)
+    };
+    locked(above, make, |folder| File::open(folder.path()))
 }
 
 /// A name in `folder` for `file`, which has none yet: `link` gives it that.
@@ -54,30 +64,40 @@ pub(crate) fn name(
     folder: &Path,
     link: impl Fn(&Path) -> io::Result<()>,
 ) -> io::Result<NamedTempFile<()>> {
-    // Where there are no locks nobody gets one, and what is left behind stays.
-    let _ = file.try_lock();
-    names().make_in(folder, link)
+    let begin = begin(folder).filter(|_| file.try_lock().is_ok());
+    Builder::new().prefix(begin.as_deref().unwrap_or(PLAIN)).suffix(END).make_in(folder, link)
 }
 
-/// What `make` makes, with its lock taken.
-fn locked<T>(make: impl Fn() -> io::Result<T>, open: impl Fn(&T) -> io::Result<File>) -> io::Result<(T, File)> {
+/// What `make` makes in `folder`, with its lock taken. Where there are no locks nobody gets one, and what is left behind stays.
+fn locked<T>(
+    folder: &Path,
+    make: impl Fn(&str) -> io::Result<T>,
+    open: impl Fn(&T) -> io::Result<File>,
+) -> io::Result<(T, File)> {
+    let plain = || {
+        let made = make(PLAIN)?;
+        let file = open(&made)?;
+        Ok((made, file))
+    };
+    let Some(begin) = begin(folder) else { return plain() };
     for _ in 0..TRIES {
-        let made = make()?;
+        let made = make(&begin)?;
         let lock = match open(&made) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             opened => opened?,
         };
-        if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) || lock.metadata()?.nlink() == 0 {
-            continue;
+        match lock.try_lock() {
+            Ok(()) if lock.metadata()?.nlink() > 0 => return Ok((made, lock)),
+            Ok(()) | Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(_)) => return plain(),
         }
-        return Ok((made, lock));
     }
-    Err(io::Error::other("other runs remove what is begun here"))
+    Err(io::Error::other("other runs remove what is begun here: run again when they have begun"))
 }
 
 /// Removes from `folder` what runs left that were killed. What cannot be removed stays: it is in nobody's way.
 pub(crate) fn sweep(folder: &Path) {
-    let (begin, true) = &*BEGIN else { return };
+    let Some(begin) = begin(folder) else { return };
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.as_encoded_bytes();
@@ -99,6 +119,10 @@ fn remove_left(path: &Path) -> io::Result<()> {
     }
     if meta.is_file() {
         return fs::remove_file(path);
+    }
+    // Until it is in its place it is this user's alone. Somebody who may rename things here can have given its name to a folder that is not.
+    if meta.mode() & 0o077 != 0 {
+        return Ok(());
     }
     // By the descriptor: nobody can put another folder in the place of the one that was locked.
     let inside = descriptor(&left);
@@ -137,7 +161,8 @@ mod tests {
         let begun = file(dir.path()).unwrap();
         fs::write(living.path().join("part-000000.csv"), "id\n").unwrap();
         let all = names_in(dir.path());
-        assert!(all.iter().all(|name| name.starts_with(&BEGIN.0) && name.ends_with(END)), "{all:?}");
+        let ours = begin(dir.path()).unwrap();
+        assert!(all.iter().all(|name| name.starts_with(&ours) && name.ends_with(END)), "{all:?}");
         sweep(dir.path());
         assert_eq!(names_in(dir.path()), all);
         assert_eq!(names_in(living.path()), ["part-000000.csv"]);
@@ -149,6 +174,10 @@ mod tests {
         drop(lock);
         let left = living.keep();
         assert!(left.exists() && begun.exists());
+        // A folder that others may look into is none that is under way.
+        sweep(dir.path());
+        assert_eq!((left.exists(), begun.exists(), names_in(&left).len()), (true, false, 4));
+        fs::set_permissions(&left, Permissions::from_mode(0o700)).unwrap();
         sweep(dir.path());
         assert_eq!(names_in(dir.path()), [""; 0]);
     }
@@ -157,8 +186,10 @@ mod tests {
     fn what_is_not_surely_a_killed_runs_stays() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        let ours = &BEGIN.0;
-        // Of another system, of another program, and a folder that holds more than a run puts there.
+        let ours = begin(dir.path()).unwrap();
+        let of_another_mount = format!("{PLAIN}{}fedc-Ab3xYz.part", SYSTEM.as_ref().unwrap());
+        fs::create_dir(at(&of_another_mount)).unwrap();
+        // Of another system or mount, of another program, and a folder that holds more than a run puts there.
         fs::create_dir(at(".vesica-0123456789abcdef-Ab3xYz.part")).unwrap();
         fs::write(at(".vesica-Ab3xYz.part"), "").unwrap();
         fs::write(at(&format!("{ours}notes.txt")), "").unwrap();

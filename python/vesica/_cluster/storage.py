@@ -78,7 +78,10 @@ class StoreError(ConfigError):
 
 def why(error: Exception) -> str:
     """What a client of an object store says of an error, on a line. Behind that it has the request; what may be signed in an address is left out."""
-    return " ".join(re.sub(r"\?[^\s\"<>]*", "", str(error).partition("\n\nDebug source")[0]).split())
+    said = str(error).partition("\n\nDebug source")[0]
+    # Of what the store answers only these two: others may have an id, a signature or a token.
+    said = re.sub(r"<([\w.-]+)>[^<]*</\1>", lambda of: of[0] if of[1] in ("Code", "Message") else "", said)
+    return " ".join(re.sub(r"\?[^\s\"<>]*", "", said).split())
 
 
 class Folder:

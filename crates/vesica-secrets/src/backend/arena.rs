@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Arena {
         }
         let size = layout.size() + layout.align();
         let at = NEXT.fetch_add(size, Ordering::Relaxed);
-        if at > SIZE - size.min(SIZE) {
+        if size > SIZE || at > SIZE - size {
             return null_mut();
         }
         let start = MEMORY.0.get().cast::<u8>().wrapping_add(at);

@@ -155,8 +155,17 @@ impl FolderSink {
     /// Puts the folder in its place.
     fn commit(self: Box<Self>) -> Result<Written, Error> {
         // The lock is held until the folder is in its place.
-        let Self { place, mode, under_way, bytes, rows, _lock, .. } = *self;
+        let Self { place, mode, under_way, parts, bytes, rows, _lock, .. } = *self;
         let writing = |e| Error::writing(&place, e);
+        // Whoever else can write there could have taken some away, also while the folder was moved.
+        let whole = |at: &Path| match fs::read_dir(at).map_err(writing)?.count() as u64 {
+            there if there == parts => Ok(()),
+            there => {
+                let why = format!("has {there} of {parts} parts; see that nobody else writes there, and run again");
+                Err(writing(std::io::Error::other(why)))
+            }
+        };
+        whole(under_way.path())?;
         fs::set_permissions(under_way.path(), mode).map_err(writing)?;
         File::open(under_way.path()).and_then(|folder| folder.sync_all()).map_err(writing)?;
         // An empty folder gives way. One that has come to hold something meanwhile does not.
@@ -165,6 +174,7 @@ impl FolderSink {
             _ => writing(error),
         })?;
         let _ = under_way.keep();
+        whole(&place)?;
         let above = folder(&place);
         File::open(&above).and_then(|above| above.sync_all()).map_err(|e| Error::writing(&above, e))?;
         Ok(Written { path: place, rows, bytes })

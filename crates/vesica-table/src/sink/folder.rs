@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 use std::collections::VecDeque;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 

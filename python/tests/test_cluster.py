@@ -1126,9 +1126,19 @@ def test_a_task_that_outlives_its_run_leaves_no_part(bucket: str, monkeypatch: p
     assert list(there.below()) == []
     put_while(source.discard)
     assert list(there.below()) == []
+
+    def discarded_and_another_ends(run: str) -> None:
+        source.discard(run)
+        there.put(output.SUCCESS, [json.dumps({"run": "b", "parts": [{"name": "part-000000-b.parquet"}]}).encode()])
+
+    own = source.output.begin(run)
+    put_while(discarded_and_another_ends)
+    assert list(there.below()) == [output.SUCCESS]
+    there.remove_all([output.SUCCESS])
     # What was put and told of is put once more by another start of the task: it stays where it is.
     own = source.output.begin(run)
     source.told = [own.put(0, some)]
+    source.see(run)
     put_while(source.commit)
     assert sorted(there.below()) == ["_SUCCESS", f"part-000000{own.of}.parquet"]
 

@@ -136,7 +136,8 @@ mod tests {
         let folder = one.replace("a.csv", "in");
         let ledger = out.replace("out.csv\"", "link/kept/alice.ledger\", format = \"csv\"");
         let resume = "resume = \"DIR/kept\"\nresume_key = \"DIR/key\"\n";
-        let cases: [(&[&str], Option<(&str, &str)>); 11] = [
+        type Case<'a> = (&'a [&'a str], Option<(&'a str, &'a str)>);
+        let cases: [Case<'_>; 11] = [
             (&[one, out, "report = \"DIR/link/out.csv\""], Some(("mine.report", "mine.output.path"))),
             (&[one, out, "trace = \"DIR/kept/../out.csv\""], Some(("mine.trace", "mine.output.path"))),
             (&[one, out, "report = \"DIR/r.json\"\ntrace = \"DIR/to r.json\""], Some(("mine.trace", "mine.report"))),

@@ -97,6 +97,9 @@ pub fn copy(scheme: &'static dyn Scheme, described: &[u8], copying: &mut Copying
     Ok(Fetched { rows, news, is_silent, copied: Box::new(Cache { offer, epoch, scheme, client, places, _lock: lock }) })
 }
 
+/// A part of an epoch, and how many bytes of it came from the server, if it was not all in the cache.
+pub type Whole = (Vec<u8>, Option<u64>);
+
 impl Copying<'_, '_> {
     /// Whether the cache has another epoch, or none.
     pub fn is_new(&self, epoch: &Epoch) -> bool {
@@ -108,7 +111,7 @@ impl Copying<'_, '_> {
     ///
     /// # Errors
     /// Those of the cache and the connection; a server that sends something else than its epoch says.
-    pub fn copy(&mut self, epoch: &Epoch) -> Result<[(Vec<u8>, Option<u64>); 2], Error> {
+    pub fn copy(&mut self, epoch: &Epoch) -> Result<[Whole; 2], Error> {
         let parts = [Part::copy(epoch), Part::log(epoch)];
         let copy = self.part(&parts[0])?;
         let log = if epoch.log > 0 { self.part(&parts[1])? } else { Default::default() };
@@ -126,7 +129,7 @@ impl Copying<'_, '_> {
 
     /// A part of an epoch, and how many bytes of it were copied from the server; none if the cache had it. A copy that was cut, and a log that has
     /// grown, go on behind the last whole chunk that is right.
-    fn part(&mut self, wanted: &Part<'_>) -> Result<(Vec<u8>, Option<u64>), Error> {
+    fn part(&mut self, wanted: &Part<'_>) -> Result<Whole, Error> {
         let plan = self.plan;
         let path = plan.cache.join(&wanted.name);
         if let Ok(bytes) = std::fs::read(&path)

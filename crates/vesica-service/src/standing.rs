@@ -694,7 +694,6 @@ fn no_file_that_a_run_writes_is_another_one_by_whatever_name() {
             "mine.output.lost" => kept.lost = output,
             _ => plan.report = Some(path(name)),
         }
-        daily.street.house.wire.said();
         let asked = ask(&plan, files(&plan).unwrap(), &Control::new(())).err().unwrap();
         let checked = crate::check_client(&plan, &Control::new(())).unwrap_err();
         for error in [asked, checked] {
@@ -702,7 +701,7 @@ fn no_file_that_a_run_writes_is_another_one_by_whatever_name() {
             let error = error.to_string();
             assert!(error.starts_with(field) && error.contains(other), "{name}: {error}");
         }
-        assert!(daily.street.house.wire.said().is_empty() && all() == before, "{name}");
+        assert!(all() == before, "{name}");
     }
 }
 
@@ -828,7 +827,11 @@ fn parts_of_an_allowance_are_whole_batches() {
         assert_eq!(of.each_ref().map(|(granted, _)| *granted), [5, 15]);
         of
     };
-    assert!(said(11) == said(14));
+    // Who of the two says first that it is over, where the server refuses, is a matter of a moment.
+    let lines = |of: [(u64, Vec<crate::hostile::Said>); 2]| {
+        of.map(|(granted, said)| (granted, said.into_iter().map(|(lines, _)| lines).collect::<Vec<_>>()))
+    };
+    assert_eq!(lines(said(11)), lines(said(14)));
 }
 
 /// Answers of a run that was broken off are of use to the next one, from whatever file that begins. Under another offer they are left where they are.

@@ -1335,7 +1335,7 @@ mod tests {
         let mut told = 0;
         for grants in [1, 40, 7, 100] {
             let mut child = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "budget::tests::a_server_that_is_killed_gives_nothing_back", "--nocapture"])
+                .args(["--exact", "server::budget::tests::a_server_that_is_killed_gives_nothing_back", "--nocapture"])
                 .env(CHILD, &path)
                 .stdout(Stdio::piped())
                 .spawn()

@@ -15,7 +15,7 @@ pub struct Head {
     shared: String,
     party: String,
     peers: String,
-    /// The key columns.
+    /// The key columns, and those that bring values or groups: the same noise on two choices of them would tell the exact difference of both.
     keys: Vec<String>,
     /// The hash of the input's file, once it is known.
     pub input: Option<String>,
@@ -37,6 +37,16 @@ pub struct Start {
     pub lists: Vec<u32>,
 }
 
+/// The columns that bring values or groups, each with what it is for.
+fn brought(plan: &Plan) -> impl Iterator<Item = String> + '_ {
+    let grouped = plan.grouped.iter();
+    let of_groups = grouped.flat_map(|of| {
+        let by = of.by.iter().map(|column| format!("groups by {column:?}"));
+        by.chain(of.sums.iter().map(|(column, _)| format!("sum of {column:?}")))
+    });
+    plan.value.iter().map(|column| format!("sum of {column:?}")).chain(of_groups)
+}
+
 impl Head {
     /// The head of `plan`'s run, whose input is not known yet.
     pub fn of(plan: &Plan) -> Self {
@@ -48,7 +58,7 @@ impl Head {
             shared: plan.shared.hash().iter().map(|b| format!("{b:02x}")).collect(),
             party: plan.me.name().into(),
             peers: plan.peers.iter().map(peer).collect::<Vec<_>>().join(", "),
-            keys: plan.keys_in_words(),
+            keys: plan.keys_in_words().into_iter().chain(brought(plan)).collect(),
             input: None,
         }
     }
@@ -68,7 +78,8 @@ impl Head {
             () if self.shared != other.shared => differs("[shared] part of the job", "restore it"),
             () if self.peers != other.peers => differs(&format!("partner, {}", other.peers), "restore it in [mine]"),
             () if self.keys != other.keys => {
-                differs(&format!("choice of keys, {}", other.keys.join(", ")), "restore mine.input.keys")
+                let restore = "restore mine.input.keys, values and groups";
+                differs(&format!("choice of columns, {}", other.keys.join(", ")), restore)
             }
             () if self.input.is_some() && self.input != other.input => differs("input", "restore the file"),
             () => Ok(()),

@@ -5,16 +5,25 @@ use std::sync::{Arc, LazyLock, Mutex};
 use vesica_session::{
     Channel, Error, Fault, Found, LABEL, Lines, List, Meter, Misbehaviour, Result, SessionRng, Unit, Values, memory,
 };
-use vesica_suite::{Choice, CurveName, Grouping, Mode, Noise, Opened, ProtocolName, ResultKind, Seat, Security, Sizes, Terms};
+use vesica_suite::{
+    Choice, CurveName, Grouping, Mode, Noise, Opened, Product, Products, ProtocolName, ResultKind, Seat, Security, Sizes,
+    Terms,
+};
 use vesica_testkit::{bob, carol, digests, fixed_rng, many_with};
 use vesica_types::{Coins, Digest, Party, TagLen, UnitId};
 
 /// Alice's groups, where a job has some: few, and so many that they go by trees.
-const FEW: Grouping = Grouping { of: 0, most: 5, sums: 1, of_other: 0, least: 2, of_a_key: 5 };
+const FEW: Grouping = Grouping { of: 0, most: 5, sums: 1, of_other: 0, products: Products::NONE, least: 2, of_a_key: 5 };
 const MANY: Grouping = Grouping { most: 64, of_a_key: 1, ..FEW };
 /// The same with a sum of Bob's too.
 const BOTH: Grouping = Grouping { sums: 2, of_other: 1, ..FEW };
 const MANY_OF_BOTH: Grouping = Grouping { sums: 2, of_other: 1, ..MANY };
+
+/// Products of a number of each: of a key that may be in all groups, and by trees. The numbers of an honest party are below 2^10.
+static PRODUCTS: LazyLock<[Grouping; 2]> = LazyLock::new(|| {
+    let products = Products::new(&[Product { of_r: 0, of_s: 0, bits: 11 }], [1, 1]).expect("it is one");
+    [FEW, Grouping { most: 128, ..MANY }].map(|groups| Grouping { sums: 1, of_other: 1, products, ..groups })
+});
 
 /// Everything that a job of two or three parties may ask for: an honest Alice is the first of them.
 pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
@@ -73,6 +82,9 @@ pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
     for learners in [&[0][..], &[1], &[0, 1]] {
         add(BOTH, 2, learners, None, ResultKind::Groups, None, None);
         add(MANY_OF_BOTH, 2, learners, None, ResultKind::Groups, None, None);
+    }
+    for (groups, learners) in PRODUCTS.iter().zip([&[0, 1][..], &[1]]) {
+        add(*groups, 2, learners, None, ResultKind::Groups, None, None);
     }
     all
 });
@@ -147,10 +159,9 @@ impl Case {
                 let values: Vec<u64> = if terms.values == Some(place) { (0..here as u64).collect() } else { Vec::new() };
                 let (values, labels) = match choice.groups {
                     Some(groups) => {
-                        let (most, width, labels) = match groups.of == place {
-                            true => (groups.most, groups.sums - groups.of_other, groups.most),
-                            false => (1, groups.of_other, 0),
-                        };
+                        let has = groups.of == place;
+                        let width = groups.widths()[usize::from(!has)];
+                        let (most, labels) = if has { (groups.most, groups.most) } else { (1, 0) };
                         let entries: Vec<(u32, u32)> = (0..here as u32).map(|key| (key, key % most)).collect();
                         let numbers: Vec<u64> = (0..here as u64 * u64::from(width)).collect();
                         (Values::new(width as usize, entries, numbers)?, vec![[7; LABEL]; labels as usize])

@@ -87,15 +87,19 @@ pub enum JobError {
     },
     /// Values whose sum may not be a number of 64 bits.
     #[error(
-        "{path}: the values of {column} (mine.input.value) may add up to more than 2^63 - 1, which a sum cannot be: bring them in a larger \
-         unit, or fewer of them",
-        path = .path.display()
+        "{path}: the values of {column}{times} may add up to more than 2^63 - 1, which a sum cannot be: bring them in a larger \
+         unit, or fewer of them{smaller}",
+        path = .path.display(),
+        times = times.map(|times| format!(", times up to {times} of the other party's,")).unwrap_or_default(),
+        smaller = if times.is_some() { ", or agree on a smaller largest of the other factor in shared.sums" } else { "" }
     )]
     Overflow {
         /// The table.
         path: PathBuf,
         /// The column.
         column: String,
+        /// The most that each of them is multiplied by, if they are factors.
+        times: Option<u64>,
     },
     /// A key in several rows of the input, where the job takes that for an error.
     #[error(

@@ -63,6 +63,14 @@ pub fn chosen_values_by_group(place: u8) -> Reveal {
     Reveal { what, ..chosen_values(place) }
 }
 
+/// The same where these values are multiplied by the other party's.
+pub fn chosen_factors(place: u8) -> Reveal {
+    let what = "for some 62 keys of its choice and each of its sums in which of the groups that are told each of them is, and so that the other \
+                party holds it; and for as many keys as fit into a sum what the other party's values of them are, if it makes its values up: with \
+                powers of two, a group's sum of products is those values one beside the other";
+    Reveal { what, ..chosen_values(place) }
+}
+
 /// What a sum tells a learner that has the values: it chooses what each key adds.
 pub fn chosen_values(place: u8) -> Reveal {
     let what = "which of some 62 keys of its choice all other parties hold, if it makes its values up: with powers of two, each bit of the sum is a \
@@ -232,7 +240,8 @@ mod tests {
             .into_iter()
             .chain([INTERSECTION_SIZE_NOISY, KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC])
             .chain(of_identifiers)
-            .chain([chosen_groups(0), chosen_groups_and_values(0), chosen_values(0), chosen_values_by_group(0)])
+            .chain([chosen_groups(0), chosen_groups_and_values(0), chosen_values(0)])
+            .chain([chosen_values_by_group(0), chosen_factors(0)])
         {
             let cell = format!("| {} |", reveal.what);
             assert!(page.contains(&cell), "the page lacks the words of {}: {}", reveal.name, reveal.what);

@@ -6,13 +6,13 @@ use sides::Asks;
 use std::collections::BTreeMap;
 use vesica_block::Block;
 use vesica_oprf::vole::Field;
-use vesica_psi::circuit::{Groups, Total};
+use vesica_psi::circuit::{Groups, Product, Products, Total};
 use vesica_psi::ideal;
 use vesica_session::{Error, Fault, Found, Lines, Result, SessionRng, Shared, Shares, Values};
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, recorded, set_pairs, two, two_with};
 use vesica_types::Digest;
 
-const GROUPS: Groups = Groups { most: 6, sums: 2, of_other: 0, least: 3, of_a_key: 6, labels: true };
+const GROUPS: Groups = Groups { most: 6, sums: 2, of_other: 0, products: Products::NONE, least: 3, of_a_key: 6, labels: true };
 
 /// Both learn, and the first one has the groups.
 const BOTH: Asks = Asks { total: Total::Groups(GROUPS), puts: true, learns: (true, true), least: None, noise: None };
@@ -38,7 +38,7 @@ fn grouped(xs: &[Digest], ys: &[Digest], groups: Groups) -> String {
         for (group, numbers) in sides::groups(&xs[place as usize], groups) {
             let (keys, sums) = all.entry(group).or_insert((0, vec![0; groups.sums as usize]));
             *keys += 1;
-            let numbers = numbers.into_iter().chain(sides::others(&xs[place as usize], groups));
+            let numbers = sides::added(&xs[place as usize], &numbers, groups);
             sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum = sum.wrapping_add(number));
         }
     }
@@ -52,7 +52,7 @@ fn who_learns_is_told_what_a_plain_grouped_join_gives() {
     let (mut told_some, mut left_out) = (false, false);
     for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
         for (most, sums, least) in [(1, 1, 1), (6, 2, 3), (36, 0, 2), (9, 3, 5)] {
-            let groups = Groups { most, sums, of_other: 0, least, of_a_key: most, labels: true };
+            let groups = Groups { most, sums, of_other: 0, products: Products::NONE, least, of_a_key: most, labels: true };
             let learns = [(true, true), (true, false), (false, true)][(i + sums as usize) % 3];
             let want = grouped(&xs, &ys, groups);
             told_some |= !want.is_empty();
@@ -87,7 +87,7 @@ fn compared(i: usize, Sets { name, xs, ys }: &Sets, groups: Groups, of: Asks) {
 fn groups_by_trees_are_told_what_a_plain_grouped_join_gives() {
     for (i, sets) in set_pairs().into_iter().enumerate() {
         let (most, sums, of_a_key) = TREES[i % TREES.len()];
-        let groups = Groups { most, sums, of_other: 0, least: 1 + i as u64 % 3, of_a_key, labels: true };
+        let groups = Groups { most, sums, of_other: 0, products: Products::NONE, least: 1 + i as u64 % 3, of_a_key, labels: true };
         assert!(groups.by_trees());
         let learns = [(true, true), (true, false), (false, true)][i % 3];
         compared(i, &sets, groups, Asks { least: (i % 4 == 0).then_some(1), ..asks(groups, learns) });
@@ -102,7 +102,7 @@ fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
             [(6, 6, 3, 2, false), (1, 1, 1, 1, false), (64, 1, 1, 1, true), (130, 3, 5, 3, true), (7, 2, 4, 4, false)]
         {
             let least = 1 + i as u64 % 3;
-            let groups = Groups { most, sums, of_other, least, of_a_key, labels: true };
+            let groups = Groups { most, sums, of_other, products: Products::NONE, least, of_a_key, labels: true };
             assert_eq!(groups.by_trees(), by_trees);
             let learns = [(true, true), (true, false), (false, true)][(i + of_other as usize) % 3];
             compared(i, &sets, groups, Asks { least: (i % 4 == 3).then_some(1), ..asks(groups, learns) });
@@ -115,17 +115,90 @@ fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
 fn values_of_the_other_party_of_many_bins() {
     let (xs, ys) = (digests(0, 3000), digests(1000, 3500));
     for (most, of_a_key) in [(11, 11), (64, 1)] {
-        let groups = Groups { most, sums: 2, of_other: 1, least: 2, of_a_key, labels: true };
+        let groups = Groups { most, sums: 2, of_other: 1, products: Products::NONE, least: 2, of_a_key, labels: true };
         let want = grouped(&xs, &ys, groups);
         assert!(want.matches(';').count() > 8);
         assert_eq!(found::<u64>(&xs, &ys, asks(groups, (true, true))), [want.clone(), want]);
     }
 }
 
+/// Products of a number of each party's: which ones, and how many of these are factors alone.
+fn products(products: &[(u16, u16, u8)], untold: [usize; 2]) -> Products {
+    let all: Vec<Product> = products.iter().map(|&(of_r, of_s, bits)| Product { of_r, of_s, bits }).collect();
+    Products::new(&all, untold).unwrap()
+}
+
+/// Products of values of both parties are added up by group, of either sign, beside their factors and without these; by columns where a key is
+/// in one group and where it is in several, and by trees.
+#[test]
+fn products_are_added_up_as_in_a_plain_join() {
+    // One product of factors that nobody is told; two with one factor of R's in common, beside all sums; one of the second numbers of both.
+    let alone = (1, 1, products(&[(0, 0, 17)], [1, 1]));
+    let beside = (5, 4, products(&[(0, 0, 9), (0, 1, 9)], [0, 0]));
+    let second = (3, 2, products(&[(1, 1, 40)], [1, 1]));
+    for (i, sets) in set_pairs().into_iter().enumerate() {
+        for (which, (most, of_a_key, by_trees)) in
+            [(6, 6, false), (7, 2, false), (5, 1, false), (1, 1, false), (256, 1, true), (256, 3, true)]
+                .into_iter()
+                .enumerate()
+        {
+            let (sums, of_other, products) = [alone, beside, second][(i + which) % 3];
+            let least = 1 + i as u64 % 3;
+            let groups = Groups { most, sums, of_other, products, least, of_a_key, labels: true };
+            assert_eq!(groups.by_trees(), by_trees, "{groups:?}");
+            let learns = [(true, true), (true, false), (false, true)][(i + of_other as usize) % 3];
+            compared(i, &sets, groups, Asks { least: (i % 4 == 3).then_some(1), ..asks(groups, learns) });
+        }
+    }
+}
+
+/// More bits of factors than a part of step 4 has, of which none end where a slot does; and two units.
+#[test]
+fn products_of_many_bins() {
+    let (xs, ys) = (digests(0, 3000), digests(1000, 3500));
+    for (most, of_a_key) in [(11, 11), (11, 1), (128, 2)] {
+        let (least, products) = (2, products(&[(0, 0, 7)], [1, 1]));
+        let groups = Groups { most, sums: 1, of_other: 1, products, least, of_a_key, labels: true };
+        assert_eq!(groups.by_trees(), most == 128);
+        let want = grouped(&xs, &ys, groups);
+        assert!(want.matches(';').count() > 8);
+        assert_eq!(found::<u64>(&xs, &ys, asks(groups, (true, true))), [want.clone(), want]);
+    }
+}
+
+/// A factor with more bits than were agreed on, or a key in two groups where one slot is for all, would give a wrong sum: a caller's fault.
+#[test]
+fn factors_that_do_not_fit_are_a_bug() {
+    let products = products(&[(0, 0, 4)], [1, 1]);
+    let groups = Groups { most: 3, sums: 1, of_other: 1, products, least: 1, of_a_key: 1, labels: true };
+    let side = |asks: Asks, entries: Vec<(u32, u32)>, numbers: Vec<i64>| {
+        move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
+            let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
+            let numbers = numbers.into_iter().map(|number| number as u64).collect();
+            let values = Values::new(1, entries, numbers)?;
+            side.unit(&sides::unit(digests(0, 2), (20, 20), lines), &values, lines, rng).map(drop)
+        }
+    };
+    let asks = asks(groups, (true, true));
+    let of_bob = || side(asks.other(), vec![(0, 0), (1, 0)], vec![i64::MAX, i64::MIN]);
+    for (entries, numbers, good) in [
+        (vec![(0, 0), (1, 2)], vec![7, -8], true),
+        (vec![(0, 0), (1, 2)], vec![8, 0], false),
+        (vec![(0, 0), (1, 2)], vec![0, -9], false),
+        (vec![(0, 0), (0, 2)], vec![1, 1], false),
+    ] {
+        let (a, _) = two(side(asks, entries.clone(), numbers.clone()), of_bob());
+        match good {
+            true => assert!(a.is_ok(), "{a:?}"),
+            false => assert_eq!(a.unwrap_err().fault(), Fault::Bug, "{entries:?} {numbers:?}"),
+        }
+    }
+}
+
 /// A caller that gives S's numbers for other keys than the unit has, or twice for one of them.
 #[test]
 fn numbers_that_are_not_one_for_each_key_of_the_other_party_are_a_bug() {
-    let groups = Groups { most: 3, sums: 1, of_other: 1, least: 1, of_a_key: 3, labels: true };
+    let groups = Groups { most: 3, sums: 1, of_other: 1, products: Products::NONE, least: 1, of_a_key: 3, labels: true };
     let side = |asks: Asks, entries: &'static [(u32, u32)]| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -149,7 +222,7 @@ fn numbers_that_are_not_one_for_each_key_of_the_other_party_are_a_bug() {
 /// Numbers of 64 bits with a sign, to their ends, are added up modulo 2^64. The last key is S's alone.
 #[test]
 fn the_largest_values_of_the_other_party_are_added_up() {
-    let groups = Groups { most: 1, sums: 1, of_other: 1, least: 1, of_a_key: 1, labels: true };
+    let groups = Groups { most: 1, sums: 1, of_other: 1, products: Products::NONE, least: 1, of_a_key: 1, labels: true };
     for numbers in
         [[i64::MAX, i64::MIN, -1, 5], [i64::MIN, 0, 0, i64::MAX], [-1, -1, -1, 1], [i64::MAX, 0, 0, i64::MIN]]
     {
@@ -183,7 +256,7 @@ fn the_largest_values_of_the_other_party_are_added_up() {
 fn trees_and_columns_tell_the_same() {
     let (xs, ys) = (digests(0, 90), digests(20, 120));
     for (most, sums) in [(100, 4), (200, 1)] {
-        let by = |of_a_key| Groups { most, sums, of_other: 0, least: 1, of_a_key, labels: true };
+        let by = |of_a_key| Groups { most, sums, of_other: 0, products: Products::NONE, least: 1, of_a_key, labels: true };
         assert!(by(3).by_trees() && !by(most).by_trees());
         let want = grouped(&xs, &ys, by(3));
         assert!(want.matches(';').count() > 20, "{want}");
@@ -196,7 +269,7 @@ fn trees_and_columns_tell_the_same() {
 /// A key that is in more groups than the job allows is a caller's fault where trees have no place for it.
 #[test]
 fn a_key_in_more_groups_than_there_are_trees_is_a_bug() {
-    let groups = Groups { most: 64, sums: 1, of_other: 0, least: 1, of_a_key: 1, labels: true };
+    let groups = Groups { most: 64, sums: 1, of_other: 0, products: Products::NONE, least: 1, of_a_key: 1, labels: true };
     let side = |asks: Asks| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -220,7 +293,7 @@ fn a_key_in_more_groups_than_there_are_trees_is_a_bug() {
 #[test]
 fn small_groups_are_left_out() {
     let (xs, ys) = (digests(0, 60), digests(20, 90));
-    let groups = Groups { most: 4, sums: 1, of_other: 0, least: 1, of_a_key: 4, labels: true };
+    let groups = Groups { most: 4, sums: 1, of_other: 0, products: Products::NONE, least: 1, of_a_key: 4, labels: true };
     let all = grouped(&xs, &ys, groups);
     let sizes: Vec<u64> = all.split("; ").map(|group| group.split(' ').nth(2).unwrap().parse().unwrap()).collect();
     assert!(sizes.len() == 4 && sizes.iter().min() < sizes.iter().max(), "{all}");
@@ -272,7 +345,7 @@ fn of_one_or_three(total: Total, puts: bool, from: u64) -> impl FnOnce(&mut Line
 #[test]
 fn groups_add_up_to_the_sum() {
     let (sum, _) = two(of_one_or_three(Total::Sum, true, 0), of_one_or_three(Total::Sum, false, 8));
-    let groups = Total::Groups(Groups { most: 3, sums: 1, of_other: 0, least: 1, of_a_key: 3, labels: true });
+    let groups = Total::Groups(Groups { most: 3, sums: 1, of_other: 0, products: Products::NONE, least: 1, of_a_key: 3, labels: true });
     let (a, b) = two(of_one_or_three(groups, true, 0), of_one_or_three(groups, false, 8));
     let (a, b) = (a.unwrap(), b.unwrap());
     assert_eq!(a, b);
@@ -324,7 +397,7 @@ fn groups_by_trees_of_two_units_are_those_of_all_keys() {
         }
     };
     for of_other in [0, 1] {
-        let groups = Groups { most: 100, sums: 2, of_other, least: 1, of_a_key: 2, labels: true };
+        let groups = Groups { most: 100, sums: 2, of_other, products: Products::NONE, least: 1, of_a_key: 2, labels: true };
         assert!(groups.by_trees());
         let of_both = asks(groups, (true, true));
         let (a, b) = two(of(2)(0, of_both), of(2)(8, of_both.other()));
@@ -350,14 +423,17 @@ fn shares_of_another_attempt_are_refused() {
 #[test]
 fn a_hostile_peer_gets_an_error_that_names_it() {
     let (xs, ys) = (digests(0, 40), digests(20, 60));
-    let groups = Groups { most: 40, sums: 3, of_other: 0, least: 2, of_a_key: 1, labels: true };
+    let groups = Groups { most: 40, sums: 3, of_other: 0, products: Products::NONE, least: 2, of_a_key: 1, labels: true };
     assert!(groups.by_trees());
     let trees = asks(groups, (true, true));
     let of_both = |groups: Groups| asks(Groups { of_other: 1, ..groups }, (true, true));
     let (values, values_by_trees) = (of_both(GROUPS), of_both(groups));
+    let products = products(&[(0, 0, 5)], [1, 1]);
+    let [product, product_by_trees] = [(4, 4), (64, 1)]
+        .map(|(most, of_a_key)| asks(Groups { most, of_a_key, sums: 1, of_other: 1, products, ..groups }, (true, true)));
     for asks in [BOTH, BOTH.other(), trees, trees.other()]
         .into_iter()
-        .chain([values, values_by_trees].map(|of| [of, of.other()]).concat())
+        .chain([values, values_by_trees, product, product_by_trees].map(|of| [of, of.other()]).concat())
     {
         let (mine, theirs) = if asks.puts { (&xs, &ys) } else { (&ys, &xs) };
         let sides = || {
@@ -400,12 +476,14 @@ fn shape(messages: &[Message]) -> Vec<(bool, usize)> {
 /// what it receives in units and at the end looks random, labels and numbers of small groups included.
 #[test]
 fn what_is_received_is_random_and_as_long_whatever_the_groups() {
-    let by_columns = Groups { most: 16, sums: 2, of_other: 0, least: 40, of_a_key: 16, labels: true };
-    let by_trees = Groups { most: 100, sums: 2, of_other: 0, least: 9, of_a_key: 2, labels: true };
+    let by_columns = Groups { most: 16, sums: 2, of_other: 0, products: Products::NONE, least: 40, of_a_key: 16, labels: true };
+    let by_trees = Groups { most: 100, sums: 2, of_other: 0, products: Products::NONE, least: 9, of_a_key: 2, labels: true };
     assert!(by_trees.by_trees() && !by_columns.by_trees());
     let of = |groups| [(true, true), (false, true), (true, false)].map(|learns| (groups, learns));
     let of_both = [by_columns, by_trees].map(|groups| (Groups { of_other: 1, ..groups }, (true, true)));
-    for (groups, learns) in [&of(by_columns)[..], &of(by_trees), &of_both].concat() {
+    let products = products(&[(0, 0, 6)], [1, 1]);
+    let of_products = [by_columns, by_trees].map(|groups| (Groups { of_other: 1, products, ..groups }, (true, true)));
+    for (groups, learns) in [&of(by_columns)[..], &of(by_trees), &of_both, &of_products].concat() {
         let least = groups.least;
         let mut shapes = Vec::new();
         for (common, keys, least) in
@@ -496,7 +574,7 @@ fn trees_cost_as_many_bytes_as_stated() {
     let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
     let ([of_sum, _], _) = cost(Total::Sum);
     for (most, sums, of_a_key, numbers, depth) in [(512, 1, 1, 16, 6), (150, 1, 2, 16, 5), (60, 16, 1, 17, 6)] {
-        let groups = Groups { most, sums, of_other: 0, least: 2, of_a_key, labels: true };
+        let groups = Groups { most, sums, of_other: 0, products: Products::NONE, least: 2, of_a_key, labels: true };
         let ([unit, _], told) = cost(Total::Groups(groups));
         // More trees than a message has.
         let keys = digests(0, 2000);
@@ -516,7 +594,7 @@ fn groups_cost_as_many_bytes_as_stated() {
     let ([of_sum, end_of_sum], _) = cost(Total::Sum);
     for most in [8, 64] {
         let ([unit, end], _) =
-            cost(Total::Groups(Groups { most, sums: 1, of_other: 0, least: 50, of_a_key: most, labels: true }));
+            cost(Total::Groups(Groups { most, sums: 1, of_other: 0, products: Products::NONE, least: 50, of_a_key: most, labels: true }));
         assert_eq!(unit - of_sum, 8 * bins * (2 * u64::from(most) - 1));
         assert!(end < if most == 8 { 200_000 } else { 400_000 }, "{most}: {end}, and of a sum {end_of_sum}");
     }

@@ -119,8 +119,8 @@ impl Circuit {
 
     /// Groups as the circuit has them. `labels` says whether the party without them learns.
     fn groups(of: Grouping, labels: bool) -> circuit::Groups {
-        let Grouping { of: _, most, sums, of_other, least, of_a_key } = of;
-        circuit::Groups { most, sums, of_other, least, of_a_key, labels }
+        let Grouping { of: _, most, sums, of_other, products, least, of_a_key } = of;
+        circuit::Groups { most, sums, of_other, products, least, of_a_key, labels }
     }
 
     fn with<B: Field + 'static>(
@@ -136,6 +136,16 @@ impl Grouping {
     /// How many times each value of the party without the groups is multiplied, for a key.
     pub(crate) fn flags(&self) -> u32 {
         Circuit::groups(*self, true).flags()
+    }
+
+    /// How many values a key has, of the party with the groups and of the other one: those that are added up, and those that are factors alone.
+    pub fn widths(&self) -> [u32; 2] {
+        Circuit::groups(*self, true).widths()
+    }
+
+    /// How many bits of factors are multiplied for a key.
+    pub(crate) fn digits(&self) -> u32 {
+        Circuit::groups(*self, true).digits()
     }
 
     /// Whether far less would be sent if a key could be in one group alone.

@@ -9,7 +9,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, StringArray};
 use std::collections::HashMap;
 use vesica_session::{LABEL, Label, SessionRng, Values};
-use vesica_spec::{GroupedPlan, Share};
+use vesica_spec::{Added, GroupedPlan, Share};
 use vesica_table::Table;
 
 /// The most groups of a table's rows, those without a key included.
@@ -99,8 +99,8 @@ impl ByGroup {
                     }
                 };
                 group_of.push(group);
-                for (&column, (name, _)) in columns.sums.iter().zip(&plan.sums) {
-                    values.push(number(text(column, place)).map_err(|why| wrong(row, name, why))?);
+                for (&column, added) in columns.sums.iter().zip(&plan.sums) {
+                    values.push(number(text(column, place)).map_err(|why| wrong(row, &added.column, why))?);
                 }
             }
             ctl.event(Event::Done(group_of.len() as u64));
@@ -150,9 +150,13 @@ impl ByGroup {
             Ok(())
         })?;
         end(&mut of_key)?;
-        // Then every sum of some of them is one, whatever is common.
-        if let Some((_, (column, _))) = totals.iter().zip(&plan.sums).find(|(total, _)| **total > i64::MAX as u128) {
-            return Err(JobError::Overflow { path: table.path().to_owned(), column: column.clone() });
+        // Then every sum of some of them is one, whatever is common, and of products whatever they are multiplied by.
+        let too_large = |&(total, added): &(&u128, &Added)| {
+            total.checked_mul(added.times.into()).is_none_or(|most| most > i64::MAX as u128)
+        };
+        if let Some((_, Added { column, times, .. })) = totals.iter().zip(&plan.sums).find(too_large) {
+            let times = (*times > 1).then_some(*times);
+            return Err(JobError::Overflow { path: table.path().to_owned(), column: column.clone(), times });
         }
         Ok(Self { starts, counts, entries, labels, width })
     }
@@ -201,7 +205,7 @@ impl Columns {
             })
         };
         let by = plan.by.iter().map(&mut place).collect();
-        let sums = plan.sums.iter().map(|(column, _)| place(column)).collect();
+        let sums = plan.sums.iter().map(|added| place(&added.column)).collect();
         Self { names, by, sums }
     }
 }
@@ -245,7 +249,7 @@ impl OfKey<'_> {
             return Err(wrong(self.first_row, &self.plan.by[0], why));
         }
         let width = self.plan.sums.len();
-        for (place, (column, largest)) in self.plan.sums.iter().enumerate() {
+        for (place, Added { column, largest, .. }) in self.plan.sums.iter().enumerate() {
             let of_sum = self.numbers.iter().skip(place).step_by(width.max(1));
             let all: u128 = of_sum.map(|number| u128::from(number.unsigned_abs())).sum();
             if largest.is_some_and(|largest| all > largest.into()) {

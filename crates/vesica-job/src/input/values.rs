@@ -140,7 +140,7 @@ impl ByKey {
         // Then every sum of some of them is one, whatever is common; and with noise too, which is less than 2^62 where there is any.
         let most = if largest.is_some() { i64::MAX >> 1 } else { i64::MAX };
         if total > most as u128 {
-            return Err(JobError::Overflow { path: path(), column: column.to_owned() });
+            return Err(JobError::Overflow { path: path(), column: column.to_owned(), times: None });
         }
         Ok(Self(values))
     }

@@ -8,7 +8,7 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, 
 use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
 use vesica_session::{Channel, Error, Group, Misbehaviour};
-use vesica_spec::{Plan, Shared};
+use vesica_spec::{Plan, Shared, Sum};
 use vesica_table::{Facts, Memory, Sink, Staged, Table};
 use vesica_types::RowId;
 
@@ -18,10 +18,11 @@ use vesica_types::RowId;
 /// The peer's fault, if it is none of them.
 pub fn named(groups: &[Group], plan: &Plan, ch: &mut dyn Channel) -> Result<Vec<GroupTotal>, JobError> {
     let by = plan.shared.groups.as_ref().map_or(0, |groups| groups.by.len());
-    // Those of the party with the groups come first.
-    let owner = plan.shared.groups.as_ref().map(|groups| groups.of.as_str());
-    let mut order: Vec<usize> = (0..plan.shared.sums.len()).collect();
-    order.sort_by_key(|&place| Some(plan.shared.sums[place].of.as_str()) != owner);
+    // Those of the party with the groups come first, and products last.
+    let owner = plan.shared.groups.as_ref().map_or("", |groups| &groups.of);
+    let told: Vec<&Sum> = plan.shared.told().collect();
+    let mut order: Vec<usize> = (0..told.len()).collect();
+    order.sort_by_key(|&place| (told[place].product.is_some(), !told[place].is_of(owner)));
     let one = |Group { label, keys, sums, .. }: &Group| {
         let by = decode(label, by)?;
         let mut in_order = vec![0; sums.len()];
@@ -40,7 +41,7 @@ pub fn named(groups: &[Group], plan: &Plan, ch: &mut dyn Channel) -> Result<Vec<
 /// The names of the columns: what is grouped by, the number of keys, and each sum with its mean.
 pub fn columns(shared: &Shared) -> Vec<String> {
     let by = shared.groups.iter().flat_map(|groups| groups.by.iter().cloned());
-    let sums = shared.sums.iter().flat_map(|sum| [sum.name.clone(), format!("{}_mean", sum.name)]);
+    let sums = shared.told().flat_map(|sum| [sum.name.clone(), format!("{}_mean", sum.name)]);
     by.chain(["keys".to_owned()]).chain(sums).collect()
 }
 
@@ -54,7 +55,7 @@ fn table(plan: &Plan, groups: &[GroupTotal]) -> Result<Memory, JobError> {
         })
         .collect();
     columns.push(Arc::new(UInt64Array::from_iter_values(groups.iter().map(|group| group.keys))));
-    for sum in 0..plan.shared.sums.len() {
+    for sum in 0..plan.shared.told().count() {
         let sums = groups.iter().map(|group| group.sums.get(sum).copied().unwrap_or_default());
         columns.push(Arc::new(Int64Array::from_iter_values(sums)));
         let means = groups.iter().map(|group| group.means().nth(sum).unwrap_or_default());

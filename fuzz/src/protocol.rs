@@ -13,7 +13,7 @@ use vesica_testkit::{bob, carol, digests, fixed_rng, many_with};
 use vesica_types::{Coins, Digest, Party, TagLen, UnitId};
 
 /// Alice's groups, where a job has some: few, and so many that they go by trees.
-const FEW: Grouping = Grouping { of: 0, most: 5, sums: 1, of_other: 0, products: Products::NONE, least: 2, of_a_key: 5 };
+const FEW: Grouping = Grouping { of: 0, most: 5, most_of_other: 0, sums: 1, of_other: 0, products: Products::NONE, least: 2, of_a_key: 5 };
 const MANY: Grouping = Grouping { most: 64, of_a_key: 1, ..FEW };
 /// The same with a sum of Bob's too.
 const BOTH: Grouping = Grouping { sums: 2, of_other: 1, ..FEW };
@@ -85,6 +85,9 @@ pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
     }
     for (groups, learners) in PRODUCTS.iter().zip([&[0, 1][..], &[1]]) {
         add(*groups, 2, learners, None, ResultKind::Groups, None, None);
+    }
+    for (learners, of) in [(&[0, 1][..], 0), (&[0], 1)] {
+        add(Grouping { of, most_of_other: 2, ..BOTH }, 2, learners, None, ResultKind::Groups, None, None);
     }
     all
 });
@@ -161,7 +164,8 @@ impl Case {
                     Some(groups) => {
                         let has = groups.of == place;
                         let width = groups.widths()[usize::from(!has)];
-                        let (most, labels) = if has { (groups.most, groups.most) } else { (1, 0) };
+                        let labels = if has { groups.most } else { groups.most_of_other };
+                        let most = labels.max(1);
                         let entries: Vec<(u32, u32)> = (0..here as u32).map(|key| (key, key % most)).collect();
                         let numbers: Vec<u64> = (0..here as u64 * u64::from(width)).collect();
                         (Values::new(width as usize, entries, numbers)?, vec![[7; LABEL]; labels as usize])

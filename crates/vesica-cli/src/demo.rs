@@ -17,6 +17,9 @@ use vesica_job::identity::Identity;
 use vesica_job::numbers::count;
 use vesica_job::sample::{Format, Keys, PARTIES, People, Sample};
 
+/// The fewest customers of a group that a demo of groups tells.
+const LEAST: usize = 50;
+
 /// How long the other parties may go on after one has failed.
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -34,9 +37,10 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
     }
 
     let folder = folder(args.out.as_deref())?;
-    match args.any {
-        true => make_identified_tables(args.rows, names, &folder)?,
-        false => make_tables(args.rows, names.len(), &folder)?,
+    match () {
+        () if args.any => make_identified_tables(args.rows, names, &folder)?,
+        () if args.groups => make_grouped_tables(args.rows, names, &folder)?,
+        () => make_tables(args.rows, names.len(), &folder)?,
     }
     for identity in &identities {
         identity.write(&folder).map_err(JobError::from)?;
@@ -53,6 +57,7 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
         () if args.any => verify::any(&folder, names),
         () if args.sum => verify::sum(&folder, names, owner(names)).map(|keys| vec![keys]),
         () if args.ids => verify::ids(&folder, names).map(|rows| vec![rows]),
+        () if args.groups => verify::groups(&folder, LEAST).map(|cells| vec![cells]),
         () => verify::demo(&folder, names).map(|rows| vec![rows]),
     };
     let rows = rows.map_err(|why| {
@@ -72,6 +77,10 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
         true => format!(
             "both outputs hold all rows of their tables, and joined by vesica_id they are exactly the {rows} rows of a plain join. To join \
              them was for this check alone: neither party could do that by itself"
+        ),
+        false if args.groups => format!(
+            "what alice is told is exactly what a plain join says of the {rows} pairs of a region and a campaign with {LEAST} customers or more, and \
+             nobody is told which customers these are"
         ),
         false if args.sum => {
             format!(
@@ -143,11 +152,36 @@ fn make_identified_tables(rows: u64, names: &[&str], folder: &Path) -> Outcome {
     Ok(())
 }
 
+/// Tables of people of whom half are in both: for alice the campaign that each saw and how often, for bob its region and what a view costs.
+fn make_grouped_tables(rows: u64, names: &[&str], folder: &Path) -> Outcome {
+    let keys = People::new(Keys::Id, 1);
+    for (place, name) in names.iter().enumerate() {
+        let mut text = [&b"id,campaign,views\n"[..], b"id,region,price\n"][place.min(1)].to_vec();
+        let from = [0, rows / 2][place.min(1)];
+        for person in from..from + rows {
+            keys.key(person, &mut text);
+            let (group, number) = match place {
+                0 => (["spring", "summer", "autumn"][(person % 3) as usize], person * 31 % 11),
+                _ => (["north", "east", "south", "west"][(person * 7 % 13 % 4) as usize], person * 7919 % 10_000),
+            };
+            text.extend_from_slice(format!(",{group},{number}\n").as_bytes());
+        }
+        let path = folder.join(format!("{name}.csv"));
+        std::fs::write(&path, text).map_err(Failure::file("cannot write", path))?;
+    }
+    Ok(())
+}
+
 /// The job files, as a person would write them. Each party calls those before it, and is called by those after it.
 fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<String> {
     let chosen = match args.ids {
         true => "protocol = \"rr22\"\nresult = \"ids\"\n".to_owned(),
         false if args.sum => "protocol = \"rr22\"\nresult = \"sum\"\n".to_owned(),
+        false if args.groups => format!(
+            "protocol = \"rr22\"\nresult = \"groups\"\naccept = [\"chosen_groups\"]\ngroups = {{ of = \"bob\", by = [\"region\"], most = 4, of_a_key = 1, \
+             least = {LEAST}, other = {{ by = [\"campaign\"], most = 3, of_a_key = 1 }} }}\nsums = [\n  {{ name = \"price\", of = \"bob\", largest = 10000, told = \
+             false }},\n  {{ name = \"views\", of = \"alice\", largest = 10 }},\n  {{ name = \"cost\", product = [\"price\", \"views\"] }},\n]\n"
+        ),
         false if args.any => format!(
             "protocol = {:?}\ncurve = {:?}\nmatch = \"any\"\nidentifiers = [\n  {{ name = \"email\", rules = [\"email\"] }},\n  {{ name = \"phone\", \
              rules = [\"digits\"] }},\n]\n",
@@ -158,7 +192,7 @@ fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<St
     let keys = if args.any { "{ email = \"mail\", phone = \"tel\" }" } else { "[\"id\"]" };
     let line = |text: &str, why: &str| format!("{text:<33} # {why}\n");
     let all = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
-    let learners = if args.sum { "\"alice\"" } else { &all };
+    let learners = if args.sum || args.groups { "\"alice\"" } else { &all };
     let both = if names.len() == 2 { "both" } else { "all" };
     // What three parties must know with `ecdh`, and what makes their outputs line up.
     let of_three = match names.len() {
@@ -193,8 +227,8 @@ fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<St
             contact += &format!("connect.{peer} = \"127.0.0.1:{port}\"\n");
         }
         let value = if args.sum && me == owner(names) { ", value = \"c1\"" } else { "" };
-        let output =
-            output_of(args).map(|output| format!("output = {{ path = \"{name}.{output}\" }}\n")).unwrap_or_default();
+        let output = output_of(args).filter(|_| !args.groups || me == 0);
+        let output = output.map(|output| format!("output = {{ path = \"{name}.{output}\" }}\n")).unwrap_or_default();
         let trust = |&peer: &usize| format!("tls.peers.{} = \"{}\"\n", names[peer], prints[peer]);
         format!(
             r#"# {name}'s side of a demo; see also {others}. Start them in any order: vesica run {name}.toml
@@ -221,6 +255,7 @@ parties = [{all}]
 fn output_of(args: &Demo) -> Option<&'static str> {
     match args.ids {
         _ if args.sum => None,
+        _ if args.groups => Some("groups.csv"),
         true => Some("ids.csv"),
         false => Some("matched.csv"),
     }
@@ -334,9 +369,12 @@ fn closing_words(folder: &Path, names: &[&str], output: Option<&str>, itself: &I
         "the outputs",
         "the reports",
     ]);
-    let of_all = |ending: &str| names.iter().map(|name| format!("{name}.{ending}")).collect::<Vec<_>>().join(", ");
+    let of_all = |ending: &str| {
+        let files = names.iter().map(|name| format!("{name}.{ending}"));
+        files.filter(|file| folder.join(file).exists()).collect::<Vec<_>>().join(", ")
+    };
     let width = of_all("report.json").len();
-    let lines = files.filter_map(|(ending, what)| Some((of_all(ending?), what)));
+    let lines = files.filter_map(|(ending, what)| Some((of_all(ending?), what))).filter(|(files, _)| !files.is_empty());
     let expected = [("expected.csv".to_owned(), "the common keys")];
     let expected = expected.into_iter().filter(|(name, _)| folder.join(name).exists());
     let lines = lines.into_iter().chain(expected);
@@ -391,13 +429,14 @@ mod tests {
             (2, "ecdh", "ids"),
             (2, "rr22", "any"),
             (2, "ecdh", "sum"),
+            (2, "ecdh", "groups"),
             (3, "ecdh", ""),
             (3, "rr22", ""),
             (3, "ecdh", "sum"),
         ] {
-            let [ids, any, sum] = ["ids", "any", "sum"].map(|name| name == flag);
+            let [ids, any, sum, groups] = ["ids", "any", "sum", "groups"].map(|name| name == flag);
             let (protocol, curve) = (protocol.into(), "curve25519".into());
-            let args = Demo { parties, ids, any, sum, standing: false, rows: 1, protocol, curve, out: None };
+            let args = Demo { parties, ids, any, sum, standing: false, groups, rows: 1, protocol, curve, out: None };
             let names = &PARTIES[..usize::from(parties)];
             let prints: Vec<String> = ["a", "b", "c"].map(|digit| format!("sha256:{}", digit.repeat(64))).into();
             let jobs = jobs(&args, names, &[5300, 5301, 5302], &prints);

@@ -59,6 +59,7 @@ Examples:
   vesica demo --parties 3
   vesica demo --ids
   vesica demo --sum --parties 3
+  vesica demo --groups
   vesica demo --standing
   vesica demo --rows 1000000 --out /tmp/million")]
 pub struct Demo {
@@ -77,8 +78,12 @@ pub struct Demo {
     pub sum: bool,
     /// A standing match: bob serves a list and alice asks on three days, of which the second changes a thousandth of both tables; she asks only for
     /// keys that are new, and is told what was gained and lost
-    #[arg(long, conflicts_with_all = ["parties", "protocol", "curve", "ids", "any", "sum"])]
+    #[arg(long, conflicts_with_all = ["parties", "protocol", "curve", "ids", "any", "sum", "groups"])]
     pub standing: bool,
+    /// Totals by group in the place of rows: alice has the campaigns that customers saw and how often, and bob their regions and what a view costs.
+    /// alice is told how many customers there are in each region for each campaign, and what these saw and cost
+    #[arg(long, conflicts_with_all = ["parties", "protocol", "curve", "ids", "any", "sum"])]
+    pub groups: bool,
     /// Rows of each table
     #[arg(long, value_name = "N", default_value = "100000", value_parser = rows_of_demo)]
     pub rows: u64,

@@ -1,6 +1,6 @@
 //! What a demo found, against a plain join of its tables: sets of lines in memory, and nothing of the engine.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 /// The text of a file in `folder`.
@@ -134,6 +134,49 @@ pub fn any(folder: &Path, names: &[&str]) -> Result<Vec<usize>, String> {
         rows.push(joined.len());
     }
     Ok(rows)
+}
+
+/// Compares what alice is told in a demo of groups with a plain join, grouped by bob's regions and her campaigns, without those with fewer customers
+/// than `least`.
+///
+/// Returns the number of groups, or in words what is wrong.
+pub fn groups(folder: &Path, least: usize) -> Result<usize, String> {
+    let (alice, bob) = (text(folder, "alice.csv")?, text(folder, "bob.csv")?);
+    let fields = |line: &'_ str| -> Option<(String, i64)> {
+        let mut fields = line.split(',').skip(1);
+        Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
+    };
+    let theirs: HashMap<&str, &str> = lines(&bob).into_iter().map(|line| (key(&line), line)).collect();
+    let mut joined: BTreeMap<(String, String), (usize, i64, i64)> = BTreeMap::new();
+    for line in lines(&alice) {
+        let Some(other) = theirs.get(key(&line)) else { continue };
+        let both = fields(line).zip(fields(other));
+        let ((campaign, views), (region, price)) = both.ok_or("a table has a number that is none")?;
+        let (keys, seen, cost) = joined.entry((region, campaign)).or_default();
+        (*keys, *seen, *cost) = (*keys + 1, *seen + views, *cost + views * price);
+    }
+    joined.retain(|_, (keys, ..)| *keys >= least);
+    let mean = |sum: i64, keys: usize| sum as f64 / keys as f64;
+    let want = joined.iter().map(|((region, campaign), (keys, seen, cost))| {
+        format!("{region},{campaign},{keys},{seen},{},{cost},{}", mean(*seen, *keys), mean(*cost, *keys))
+    });
+    let output = text(folder, "alice.groups.csv")?;
+    // Means are written in more ways than one.
+    let parse = |line: &str| -> Vec<String> {
+        line.split(',')
+            .map(|field| field.parse::<f64>().map_or(field.to_owned(), |number| number.to_string()))
+            .collect()
+    };
+    let (told, want): (Vec<_>, Vec<_>) =
+        (lines(&output).into_iter().map(parse).collect(), want.map(|line| parse(&line)).collect());
+    if told != want {
+        return Err(format!(
+            "alice.groups.csv has {} groups, and the plain join says {} other ones",
+            told.len(),
+            want.len()
+        ));
+    }
+    Ok(told.len())
 }
 
 /// The rows of a sample: its fields hold neither quotes nor newlines.

@@ -85,6 +85,25 @@ fn the_demo_of_ids_works_and_joined_by_them_the_outputs_are_the_plain_join() {
     two::run(&["demo", "--ids", "--protocol", "ecdh"]).bad(2, &["--ids", "--protocol"]);
 }
 
+/// Groups of both parties and a product of a value of each, which one of them is told, and no price by itself.
+#[test]
+fn the_demo_of_groups_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("demo");
+    let ended = two::run(&["demo", "--groups", "--rows", "2000", "--out", out.to_str().unwrap()]).good();
+    for words in [
+        "exactly what a plain join says of the 12 pairs of a region and a campaign with 50 customers or more",
+        "in which of its groups and with which values, if it makes its own groups up",
+        "  alice.groups.csv ",
+    ] {
+        assert!(ended.stdout.contains(words), "{words:?} is not in {}", ended.stdout);
+    }
+    let output = fs::read_to_string(out.join("alice.groups.csv")).unwrap();
+    assert_eq!(output.lines().next(), Some("region,campaign,keys,views,views_mean,cost,cost_mean"));
+    assert!(output.lines().count() == 13 && !out.join("bob.groups.csv").exists());
+    two::run(&["demo", "--groups", "--sum"]).bad(2, &["--groups", "--sum"]);
+}
+
 /// Three days, of which the second changes both tables and the third nothing: what is told is a plain join each day, and its differences.
 #[test]
 fn the_demo_of_a_standing_match_works() {

@@ -16,7 +16,7 @@
 //! R sees d, under keys of transfers that it has not, for the bits that are 0 as for those that are 1. S sees e, under choices that it does not know.
 //! Whoever is told a product and not its factors has shares of the product alone: a factor that is not told is in no column of step 4.
 
-use crate::gmw::{Made, Numbers, by_row, words};
+use crate::gmw::{Made, Numbers, by_row, plane, words};
 use std::ops::Range;
 use vesica_session::{Channel, Result};
 use zeroize::Zeroizing;
@@ -100,7 +100,7 @@ pub struct Carried {
     pub told: Vec<Column>,
     /// Of each product, for one slot after the other.
     products: Vec<Column>,
-    /// Slots, and for how many flags of a bin they are.
+    /// Slots, and for how many flags of a bin they are; others come after these in the same order.
     slots: [usize; 2],
 }
 
@@ -111,7 +111,7 @@ impl Carried {
             None => &self.told[which],
             Some(product) => {
                 let ([slots, flags], all) = (self.slots, &self.products[product]);
-                &all[flag * slots / flags * (all.len() / slots)..]
+                &all[flag % flags * slots / flags * (all.len() / slots)..]
             }
         }
     }
@@ -147,23 +147,19 @@ pub fn multiply(
             for (slot, (part, digits)) in of_slots {
                 factor(slot, of_r.into(), &mut v);
                 part.iter_mut().zip(&*v).zip(&**w).for_each(|((part, v), t)| *part = v.wrapping_mul(*t));
-                for (i, plane) in digits.chunks_exact_mut(row / 64).enumerate() {
-                    for (word, v) in plane.iter_mut().zip(v.chunks(64)) {
-                        *word = v.iter().zip(0..).fold(0, |word, (v, j)| word | (v >> i & 1) << j);
-                    }
-                }
+                digits.chunks_exact_mut(row / 64).enumerate().for_each(|(i, digit)| plane(&v, i, digit));
             }
         }
         let times_m = |_, part: Range<usize>, out: &mut [u64]| {
-            for (plane, at, first) in by_row(part, row) {
-                let power = weight(plane % bits, bits);
+            for (digit, at, first) in by_row(part, row) {
+                let power = weight(digit % bits, bits);
                 out[at].iter_mut().zip(&w[first..]).for_each(|(out, m)| *out = m.wrapping_mul(power));
             }
         };
         let numbers: Option<Numbers<'_>> = if factor.is_none() { Some(&times_m) } else { None };
         made.times(&digits, 1, 64 * digits.len(), numbers, ch, |_, start, shares| {
-            for (plane, at, first) in by_row(start..start + shares.len(), row) {
-                let sums = &mut parts[plane / bits * row + first..];
+            for (digit, at, first) in by_row(start..start + shares.len(), row) {
+                let sums = &mut parts[digit / bits * row + first..];
                 sums.iter_mut().zip(&shares[at]).for_each(|(sum, share)| *sum = sum.wrapping_add(*share));
             }
         })?;
@@ -195,7 +191,9 @@ mod tests {
     #[test]
     fn a_number_with_more_bits_than_were_agreed_does_not_fit() {
         let products = Products::new(&[Product { of_r: 1, of_s: 0, bits: 11 }], [0; 2]).unwrap();
-        for (number, fits) in [(0i64, true), (1023, true), (-1024, true), (1024, false), (-1025, false), (i64::MIN, false)] {
+        for (number, fits) in
+            [(0i64, true), (1023, true), (-1024, true), (1024, false), (-1025, false), (i64::MIN, false)]
+        {
             assert_eq!(products.fit(&[u64::MAX >> 1, number as u64]), fits, "{number}");
         }
         assert!(Products::NONE.fit(&[]) && Products::NONE.each().is_empty());
@@ -208,7 +206,8 @@ mod tests {
         let column = |numbers: &[u64]| Zeroizing::new(numbers.to_vec());
         for (slots, flags, want) in [(1, 6, [1; 6]), (2, 6, [1, 1, 1, 2, 2, 2]), (6, 6, [1, 2, 3, 4, 5, 6])] {
             let products = (1..=slots as u64).flat_map(|slot| [slot, slot]).collect::<Vec<_>>();
-            let carried = Carried { told: vec![column(&[9])], products: vec![column(&products)], slots: [slots, flags] };
+            let carried =
+                Carried { told: vec![column(&[9])], products: vec![column(&products)], slots: [slots, flags] };
             assert_eq!([0, 1, 2, 3, 4, 5].map(|flag| carried.of(1, flag)[1]), want);
             assert_eq!(carried.of(0, 5), [9]);
         }

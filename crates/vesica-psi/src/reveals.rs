@@ -42,6 +42,14 @@ pub const GROUP_TOTALS: Reveal = Reveal {
            and what their values add up to, and not which they are",
 };
 
+/// The same where both parties have groups.
+pub const GROUP_TOTALS_OF_BOTH: Reveal = Reveal {
+    name: "group_totals",
+    to: Learner::Learners,
+    what: "for each group of one party's rows with each group of the other's that have as many common keys as shared.groups.least or more: what both are \
+           called, how many keys these are and what their values add up to, and not which they are",
+};
+
 /// What no least number hides from a learner that has the groups: it chooses which keys are in them, and with which values.
 pub fn chosen_groups(place: u8) -> Reveal {
     let what = "which of many keys of its choice the other party holds, if it makes its groups up: it can fill each of them with common keys up to \
@@ -53,6 +61,13 @@ pub fn chosen_groups(place: u8) -> Reveal {
 pub fn chosen_groups_and_values(place: u8) -> Reveal {
     let what = "which of many keys of its choice the other party holds, and with which values, if it makes its groups up: it can fill each of them \
                 with common keys up to the least number and add one key more, or give keys values whose sum names those that are common";
+    Reveal { what, ..chosen_groups(place) }
+}
+
+/// The same where the other party has groups too.
+pub fn chosen_groups_of_both(place: u8) -> Reveal {
+    let what = "which of many keys of its choice the other party holds, in which of its groups and with which values, if it makes its own groups up: it can \
+                fill each of them with common keys up to the least number and add one key more, or give keys values whose sum names those that are common";
     Reveal { what, ..chosen_groups(place) }
 }
 
@@ -233,7 +248,14 @@ mod tests {
     #[test]
     fn the_page_to_sign_says_it_in_these_words() {
         let page = include_str!("../../../docs/src/security/data-protection.md");
-        let told = [INTERSECTION, INTERSECTION_SIZE, INTERSECTION_SUM, INTERSECTION_SUM_OF_ALL, GROUP_TOTALS];
+        let told = [
+            INTERSECTION,
+            INTERSECTION_SIZE,
+            INTERSECTION_SUM,
+            INTERSECTION_SUM_OF_ALL,
+            GROUP_TOTALS,
+            GROUP_TOTALS_OF_BOTH,
+        ];
         let of_identifiers =
             [INTERSECTION_OF_IDENTIFIERS, IDENTIFIER_COUNT, IDENTIFIERS, MINIMUM_OF_IDENTIFIERS, LINKS];
         for reveal in told
@@ -241,7 +263,7 @@ mod tests {
             .chain([INTERSECTION_SIZE_NOISY, KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC])
             .chain(of_identifiers)
             .chain([chosen_groups(0), chosen_groups_and_values(0), chosen_values(0)])
-            .chain([chosen_values_by_group(0), chosen_factors(0)])
+            .chain([chosen_values_by_group(0), chosen_factors(0), chosen_groups_of_both(0)])
         {
             let cell = format!("| {} |", reveal.what);
             assert!(page.contains(&cell), "the page lacks the words of {}: {}", reveal.name, reveal.what);

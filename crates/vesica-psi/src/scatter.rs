@@ -63,7 +63,8 @@ impl Shape {
         let digits = 8 * u64::from(bits);
         let each = 1 + 32 * u64::from(depth) + 16 * shape.numbers() as u64 + (of_s << log_low) + digits;
         let bytes = u64::from(of_a_key) * each;
-        let columns = u64::from(most) * (8 * u64::from(width) + of_s) + digits * u64::from(if of_a_key == 1 { 1 } else { most });
+        let columns =
+            u64::from(most) * (8 * u64::from(width) + of_s) + digits * u64::from(if of_a_key == 1 { 1 } else { most });
         ((2..=8).contains(&depth) && 2 * bytes <= columns).then_some(shape)
     }
 

@@ -12,14 +12,15 @@ use vesica_session::{Error, Fault, Found, Lines, Result, SessionRng, Shared, Sha
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, recorded, set_pairs, two, two_with};
 use vesica_types::Digest;
 
-const GROUPS: Groups = Groups { most: 6, sums: 2, of_other: 0, products: Products::NONE, least: 3, of_a_key: 6, labels: true };
+const GROUPS: Groups =
+    Groups { most: 6, most_of_s: 0, sums: 2, of_other: 0, products: Products::NONE, least: 3, of_a_key: 6 };
 
 /// Both learn, and the first one has the groups.
 const BOTH: Asks = Asks { total: Total::Groups(GROUPS), puts: true, learns: (true, true), least: None, noise: None };
 
 /// The same with other groups.
 fn asks(groups: Groups, learns: (bool, bool)) -> Asks {
-    Asks { total: Total::Groups(Groups { labels: learns.1, ..groups }), learns, ..BOTH }
+    Asks { total: Total::Groups(groups), learns, ..BOTH }
 }
 
 /// What both sides find, padded by some keys. Alice has the groups.
@@ -35,15 +36,24 @@ fn found<B: Field>(xs: &[Digest], ys: &[Digest], asks: Asks) -> [String; 2] {
 fn grouped(xs: &[Digest], ys: &[Digest], groups: Groups) -> String {
     let mut all: BTreeMap<u32, (u64, Vec<i64>)> = BTreeMap::new();
     for place in ideal::intersection(xs, ys) {
-        for (group, numbers) in sides::groups(&xs[place as usize], groups) {
-            let (keys, sums) = all.entry(group).or_insert((0, vec![0; groups.sums as usize]));
+        let key = &xs[place as usize];
+        // In each group of the other party's, if it has some: their cells come one such group after the other.
+        let others = if groups.most_of_s > 0 { sides::groups_of_s(key, groups) } else { vec![0] };
+        for (other, (group, numbers)) in
+            others.iter().flat_map(|&i| sides::groups(key, groups).into_iter().map(move |of| (i, of)))
+        {
+            let (keys, sums) = all.entry(other * groups.most + group).or_insert((0, vec![0; groups.sums as usize]));
             *keys += 1;
-            let numbers = sides::added(&xs[place as usize], &numbers, groups);
+            let numbers = sides::added(key, &numbers, groups);
             sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum = sum.wrapping_add(number));
         }
     }
     let told = all.into_iter().filter(|(_, (keys, _))| *keys >= groups.least);
-    let told = told.map(|(group, (keys, sums))| format!("{group} ({group}): {keys} keys, {sums:?}"));
+    let called = |cell: u32| match groups.most_of_s {
+        0 => format!("({cell})"),
+        _ => format!("({}) ({})", cell % groups.most, cell / groups.most),
+    };
+    let told = told.map(|(cell, (keys, sums))| format!("{cell} {}: {keys} keys, {sums:?}", called(cell)));
     told.collect::<Vec<_>>().join("; ")
 }
 
@@ -52,7 +62,8 @@ fn who_learns_is_told_what_a_plain_grouped_join_gives() {
     let (mut told_some, mut left_out) = (false, false);
     for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
         for (most, sums, least) in [(1, 1, 1), (6, 2, 3), (36, 0, 2), (9, 3, 5)] {
-            let groups = Groups { most, sums, of_other: 0, products: Products::NONE, least, of_a_key: most, labels: true };
+            let groups =
+                Groups { most, most_of_s: 0, sums, of_other: 0, products: Products::NONE, least, of_a_key: most };
             let learns = [(true, true), (true, false), (false, true)][(i + sums as usize) % 3];
             let want = grouped(&xs, &ys, groups);
             told_some |= !want.is_empty();
@@ -87,7 +98,15 @@ fn compared(i: usize, Sets { name, xs, ys }: &Sets, groups: Groups, of: Asks) {
 fn groups_by_trees_are_told_what_a_plain_grouped_join_gives() {
     for (i, sets) in set_pairs().into_iter().enumerate() {
         let (most, sums, of_a_key) = TREES[i % TREES.len()];
-        let groups = Groups { most, sums, of_other: 0, products: Products::NONE, least: 1 + i as u64 % 3, of_a_key, labels: true };
+        let groups = Groups {
+            most,
+            most_of_s: 0,
+            sums,
+            of_other: 0,
+            products: Products::NONE,
+            least: 1 + i as u64 % 3,
+            of_a_key,
+        };
         assert!(groups.by_trees());
         let learns = [(true, true), (true, false), (false, true)][i % 3];
         compared(i, &sets, groups, Asks { least: (i % 4 == 0).then_some(1), ..asks(groups, learns) });
@@ -102,7 +121,7 @@ fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
             [(6, 6, 3, 2, false), (1, 1, 1, 1, false), (64, 1, 1, 1, true), (130, 3, 5, 3, true), (7, 2, 4, 4, false)]
         {
             let least = 1 + i as u64 % 3;
-            let groups = Groups { most, sums, of_other, products: Products::NONE, least, of_a_key, labels: true };
+            let groups = Groups { most, most_of_s: 0, sums, of_other, products: Products::NONE, least, of_a_key };
             assert_eq!(groups.by_trees(), by_trees);
             let learns = [(true, true), (true, false), (false, true)][(i + of_other as usize) % 3];
             compared(i, &sets, groups, Asks { least: (i % 4 == 3).then_some(1), ..asks(groups, learns) });
@@ -115,7 +134,7 @@ fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
 fn values_of_the_other_party_of_many_bins() {
     let (xs, ys) = (digests(0, 3000), digests(1000, 3500));
     for (most, of_a_key) in [(11, 11), (64, 1)] {
-        let groups = Groups { most, sums: 2, of_other: 1, products: Products::NONE, least: 2, of_a_key, labels: true };
+        let groups = Groups { most, most_of_s: 0, sums: 2, of_other: 1, products: Products::NONE, least: 2, of_a_key };
         let want = grouped(&xs, &ys, groups);
         assert!(want.matches(';').count() > 8);
         assert_eq!(found::<u64>(&xs, &ys, asks(groups, (true, true))), [want.clone(), want]);
@@ -144,7 +163,7 @@ fn products_are_added_up_as_in_a_plain_join() {
         {
             let (sums, of_other, products) = [alone, beside, second][(i + which) % 3];
             let least = 1 + i as u64 % 3;
-            let groups = Groups { most, sums, of_other, products, least, of_a_key, labels: true };
+            let groups = Groups { most, most_of_s: 0, sums, of_other, products, least, of_a_key };
             assert_eq!(groups.by_trees(), by_trees, "{groups:?}");
             let learns = [(true, true), (true, false), (false, true)][(i + of_other as usize) % 3];
             compared(i, &sets, groups, Asks { least: (i % 4 == 3).then_some(1), ..asks(groups, learns) });
@@ -158,7 +177,7 @@ fn products_of_many_bins() {
     let (xs, ys) = (digests(0, 3000), digests(1000, 3500));
     for (most, of_a_key) in [(11, 11), (11, 1), (128, 2)] {
         let (least, products) = (2, products(&[(0, 0, 7)], [1, 1]));
-        let groups = Groups { most, sums: 1, of_other: 1, products, least, of_a_key, labels: true };
+        let groups = Groups { most, most_of_s: 0, sums: 1, of_other: 1, products, least, of_a_key };
         assert_eq!(groups.by_trees(), most == 128);
         let want = grouped(&xs, &ys, groups);
         assert!(want.matches(';').count() > 8);
@@ -170,7 +189,7 @@ fn products_of_many_bins() {
 #[test]
 fn factors_that_do_not_fit_are_a_bug() {
     let products = products(&[(0, 0, 4)], [1, 1]);
-    let groups = Groups { most: 3, sums: 1, of_other: 1, products, least: 1, of_a_key: 1, labels: true };
+    let groups = Groups { most: 3, most_of_s: 0, sums: 1, of_other: 1, products, least: 1, of_a_key: 1 };
     let side = |asks: Asks, entries: Vec<(u32, u32)>, numbers: Vec<i64>| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -195,10 +214,55 @@ fn factors_that_do_not_fit_are_a_bug() {
     }
 }
 
+/// Groups of both parties: each of one with each of the other, with the sums of either, products of both, or none.
+#[test]
+fn groups_of_both_parties_are_told_what_a_plain_join_gives() {
+    let none = Products::NONE;
+    let (alone, beside) = (products(&[(0, 0, 17)], [1, 1]), products(&[(0, 0, 9)], [0, 0]));
+    for (i, sets) in set_pairs().into_iter().enumerate() {
+        for (most, most_of_s, of_a_key, sums, of_other, products) in [
+            (6, 3, 6, 2, 0, none),
+            (1, 1, 1, 0, 0, none),
+            (9, 16, 2, 1, 0, none),
+            (5, 4, 5, 3, 2, none),
+            (1, 5, 1, 1, 1, alone),
+            (4, 3, 4, 3, 2, beside),
+        ] {
+            let least = 1 + i as u64 % 2;
+            let groups = Groups { most, most_of_s, sums, of_other, products, least, of_a_key };
+            assert!(!groups.by_trees());
+            let learns = [(true, true), (true, false), (false, true)][(i + most as usize) % 3];
+            compared(i, &sets, groups, asks(groups, learns));
+        }
+    }
+}
+
+/// More flags than a part of step 4 has, of which none end where a group of S's does.
+#[test]
+fn groups_of_both_parties_of_many_bins() {
+    let (xs, ys) = (digests(0, 3000), digests(1000, 3500));
+    let groups = Groups { most_of_s: 3, sums: 3, of_other: 1, ..GROUPS };
+    let want = grouped(&xs, &ys, groups);
+    assert!(want.matches(';').count() > 8);
+    assert_eq!(found::<u64>(&xs, &ys, asks(groups, (true, true))), [want.clone(), want]);
+}
+
+/// With one group of the other party's that all of its keys are in, they are the groups of one party.
+#[test]
+fn one_group_of_the_other_party_changes_nothing() {
+    let (xs, ys) = (digests(0, 60), digests(20, 90));
+    let groups = Groups { of_other: 1, ..GROUPS };
+    let one = Groups { most_of_s: 1, ..groups };
+    let [alone, with_one] = [groups, one].map(|groups| found::<u64>(&xs, &ys, asks(groups, (true, true))));
+    assert!(!alone[0].is_empty());
+    assert_eq!(alone, with_one.map(|told| told.replace(") (0): ", "): ")));
+}
+
 /// A caller that gives S's numbers for other keys than the unit has, or twice for one of them.
 #[test]
 fn numbers_that_are_not_one_for_each_key_of_the_other_party_are_a_bug() {
-    let groups = Groups { most: 3, sums: 1, of_other: 1, products: Products::NONE, least: 1, of_a_key: 3, labels: true };
+    let groups =
+        Groups { most: 3, most_of_s: 0, sums: 1, of_other: 1, products: Products::NONE, least: 1, of_a_key: 3 };
     let side = |asks: Asks, entries: &'static [(u32, u32)]| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -222,7 +286,8 @@ fn numbers_that_are_not_one_for_each_key_of_the_other_party_are_a_bug() {
 /// Numbers of 64 bits with a sign, to their ends, are added up modulo 2^64. The last key is S's alone.
 #[test]
 fn the_largest_values_of_the_other_party_are_added_up() {
-    let groups = Groups { most: 1, sums: 1, of_other: 1, products: Products::NONE, least: 1, of_a_key: 1, labels: true };
+    let groups =
+        Groups { most: 1, most_of_s: 0, sums: 1, of_other: 1, products: Products::NONE, least: 1, of_a_key: 1 };
     for numbers in
         [[i64::MAX, i64::MIN, -1, 5], [i64::MIN, 0, 0, i64::MAX], [-1, -1, -1, 1], [i64::MAX, 0, 0, i64::MIN]]
     {
@@ -256,7 +321,8 @@ fn the_largest_values_of_the_other_party_are_added_up() {
 fn trees_and_columns_tell_the_same() {
     let (xs, ys) = (digests(0, 90), digests(20, 120));
     for (most, sums) in [(100, 4), (200, 1)] {
-        let by = |of_a_key| Groups { most, sums, of_other: 0, products: Products::NONE, least: 1, of_a_key, labels: true };
+        let by =
+            |of_a_key| Groups { most, most_of_s: 0, sums, of_other: 0, products: Products::NONE, least: 1, of_a_key };
         assert!(by(3).by_trees() && !by(most).by_trees());
         let want = grouped(&xs, &ys, by(3));
         assert!(want.matches(';').count() > 20, "{want}");
@@ -269,7 +335,8 @@ fn trees_and_columns_tell_the_same() {
 /// A key that is in more groups than the job allows is a caller's fault where trees have no place for it.
 #[test]
 fn a_key_in_more_groups_than_there_are_trees_is_a_bug() {
-    let groups = Groups { most: 64, sums: 1, of_other: 0, products: Products::NONE, least: 1, of_a_key: 1, labels: true };
+    let groups =
+        Groups { most: 64, most_of_s: 0, sums: 1, of_other: 0, products: Products::NONE, least: 1, of_a_key: 1 };
     let side = |asks: Asks| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -293,7 +360,8 @@ fn a_key_in_more_groups_than_there_are_trees_is_a_bug() {
 #[test]
 fn small_groups_are_left_out() {
     let (xs, ys) = (digests(0, 60), digests(20, 90));
-    let groups = Groups { most: 4, sums: 1, of_other: 0, products: Products::NONE, least: 1, of_a_key: 4, labels: true };
+    let groups =
+        Groups { most: 4, most_of_s: 0, sums: 1, of_other: 0, products: Products::NONE, least: 1, of_a_key: 4 };
     let all = grouped(&xs, &ys, groups);
     let sizes: Vec<u64> = all.split("; ").map(|group| group.split(' ').nth(2).unwrap().parse().unwrap()).collect();
     assert!(sizes.len() == 4 && sizes.iter().min() < sizes.iter().max(), "{all}");
@@ -345,7 +413,15 @@ fn of_one_or_three(total: Total, puts: bool, from: u64) -> impl FnOnce(&mut Line
 #[test]
 fn groups_add_up_to_the_sum() {
     let (sum, _) = two(of_one_or_three(Total::Sum, true, 0), of_one_or_three(Total::Sum, false, 8));
-    let groups = Total::Groups(Groups { most: 3, sums: 1, of_other: 0, products: Products::NONE, least: 1, of_a_key: 3, labels: true });
+    let groups = Total::Groups(Groups {
+        most: 3,
+        most_of_s: 0,
+        sums: 1,
+        of_other: 0,
+        products: Products::NONE,
+        least: 1,
+        of_a_key: 3,
+    });
     let (a, b) = two(of_one_or_three(groups, true, 0), of_one_or_three(groups, false, 8));
     let (a, b) = (a.unwrap(), b.unwrap());
     assert_eq!(a, b);
@@ -397,7 +473,8 @@ fn groups_by_trees_of_two_units_are_those_of_all_keys() {
         }
     };
     for of_other in [0, 1] {
-        let groups = Groups { most: 100, sums: 2, of_other, products: Products::NONE, least: 1, of_a_key: 2, labels: true };
+        let groups =
+            Groups { most: 100, most_of_s: 0, sums: 2, of_other, products: Products::NONE, least: 1, of_a_key: 2 };
         assert!(groups.by_trees());
         let of_both = asks(groups, (true, true));
         let (a, b) = two(of(2)(0, of_both), of(2)(8, of_both.other()));
@@ -423,18 +500,23 @@ fn shares_of_another_attempt_are_refused() {
 #[test]
 fn a_hostile_peer_gets_an_error_that_names_it() {
     let (xs, ys) = (digests(0, 40), digests(20, 60));
-    let groups = Groups { most: 40, sums: 3, of_other: 0, products: Products::NONE, least: 2, of_a_key: 1, labels: true };
+    let groups =
+        Groups { most: 40, most_of_s: 0, sums: 3, of_other: 0, products: Products::NONE, least: 2, of_a_key: 1 };
     assert!(groups.by_trees());
     let trees = asks(groups, (true, true));
     let of_both = |groups: Groups| asks(Groups { of_other: 1, ..groups }, (true, true));
     let (values, values_by_trees) = (of_both(GROUPS), of_both(groups));
     let products = products(&[(0, 0, 5)], [1, 1]);
-    let [product, product_by_trees] = [(4, 4), (64, 1)]
-        .map(|(most, of_a_key)| asks(Groups { most, of_a_key, sums: 1, of_other: 1, products, ..groups }, (true, true)));
-    for asks in [BOTH, BOTH.other(), trees, trees.other()]
-        .into_iter()
-        .chain([values, values_by_trees, product, product_by_trees].map(|of| [of, of.other()]).concat())
-    {
+    let [product, product_by_trees] = [(4, 4), (64, 1)].map(|(most, of_a_key)| {
+        asks(Groups { most, of_a_key, sums: 1, of_other: 1, products, ..groups }, (true, true))
+    });
+    let [cells, cells_of_values] =
+        [0, 1].map(|of_other| asks(Groups { most: 3, most_of_s: 2, sums: 1, of_other, ..GROUPS }, (true, true)));
+    for asks in [BOTH, BOTH.other(), trees, trees.other()].into_iter().chain(
+        [values, values_by_trees, product, product_by_trees, cells, cells_of_values]
+            .map(|of| [of, of.other()])
+            .concat(),
+    ) {
         let (mine, theirs) = if asks.puts { (&xs, &ys) } else { (&ys, &xs) };
         let sides = || {
             let alice = sides::circuit::<u64>(mine.clone(), (40, 40), asks);
@@ -476,14 +558,17 @@ fn shape(messages: &[Message]) -> Vec<(bool, usize)> {
 /// what it receives in units and at the end looks random, labels and numbers of small groups included.
 #[test]
 fn what_is_received_is_random_and_as_long_whatever_the_groups() {
-    let by_columns = Groups { most: 16, sums: 2, of_other: 0, products: Products::NONE, least: 40, of_a_key: 16, labels: true };
-    let by_trees = Groups { most: 100, sums: 2, of_other: 0, products: Products::NONE, least: 9, of_a_key: 2, labels: true };
+    let by_columns =
+        Groups { most: 16, most_of_s: 0, sums: 2, of_other: 0, products: Products::NONE, least: 40, of_a_key: 16 };
+    let by_trees =
+        Groups { most: 100, most_of_s: 0, sums: 2, of_other: 0, products: Products::NONE, least: 9, of_a_key: 2 };
     assert!(by_trees.by_trees() && !by_columns.by_trees());
     let of = |groups| [(true, true), (false, true), (true, false)].map(|learns| (groups, learns));
     let of_both = [by_columns, by_trees].map(|groups| (Groups { of_other: 1, ..groups }, (true, true)));
     let products = products(&[(0, 0, 6)], [1, 1]);
     let of_products = [by_columns, by_trees].map(|groups| (Groups { of_other: 1, products, ..groups }, (true, true)));
-    for (groups, learns) in [&of(by_columns)[..], &of(by_trees), &of_both, &of_products].concat() {
+    let cells = Groups { most: 8, most_of_s: 2, of_other: 1, ..by_columns };
+    for (groups, learns) in [&of(by_columns)[..], &of(by_trees), &of_both, &of_products, &of(cells)].concat() {
         let least = groups.least;
         let mut shapes = Vec::new();
         for (common, keys, least) in
@@ -504,13 +589,19 @@ fn what_is_received_is_random_and_as_long_whatever_the_groups() {
                         continue;
                     }
                     // Places in a tree are bytes below the number of its leaves.
-                    let of = if bytes.iter().all(|&byte| byte < 32) { 32 } else { 256 };
+                    // So are rows of bits of the number of S's groups.
+                    let of =
+                        [4, 32].into_iter().find(|&of| bytes.iter().all(|&byte| u32::from(byte) < of)).unwrap_or(256);
                     let expected = bytes.len() as f64 / f64::from(of);
                     let mut counted = [0f64; 256];
                     bytes.iter().for_each(|&byte| counted[usize::from(byte)] += 1.0);
                     let counted = &counted[..of as usize];
                     let chi: f64 = counted.iter().map(|c| (c - expected).powi(2) / expected).sum();
-                    let bounds = if of == 32 { 5.0..85.0 } else { 150.0..385.0 };
+                    let bounds = match of {
+                        4 => 0.0..30.0,
+                        32 => 5.0..85.0,
+                        _ => 150.0..385.0,
+                    };
                     assert!(bounds.contains(&chi), "{chi} in a message of {}", bytes.len());
                 }
             }
@@ -574,7 +665,7 @@ fn trees_cost_as_many_bytes_as_stated() {
     let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
     let ([of_sum, _], _) = cost(Total::Sum);
     for (most, sums, of_a_key, numbers, depth) in [(512, 1, 1, 16, 6), (150, 1, 2, 16, 5), (60, 16, 1, 17, 6)] {
-        let groups = Groups { most, sums, of_other: 0, products: Products::NONE, least: 2, of_a_key, labels: true };
+        let groups = Groups { most, most_of_s: 0, sums, of_other: 0, products: Products::NONE, least: 2, of_a_key };
         let ([unit, _], told) = cost(Total::Groups(groups));
         // More trees than a message has.
         let keys = digests(0, 2000);
@@ -593,9 +684,49 @@ fn groups_cost_as_many_bytes_as_stated() {
     let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
     let ([of_sum, end_of_sum], _) = cost(Total::Sum);
     for most in [8, 64] {
-        let ([unit, end], _) =
-            cost(Total::Groups(Groups { most, sums: 1, of_other: 0, products: Products::NONE, least: 50, of_a_key: most, labels: true }));
+        let ([unit, end], _) = cost(Total::Groups(Groups {
+            most,
+            most_of_s: 0,
+            sums: 1,
+            of_other: 0,
+            products: Products::NONE,
+            least: 50,
+            of_a_key: most,
+        }));
         assert_eq!(unit - of_sum, 8 * bins * (2 * u64::from(most) - 1));
         assert!(end < if most == 8 { 200_000 } else { 400_000 }, "{most}: {end}, and of a sum {end_of_sum}");
     }
+}
+
+/// A bit of a factor costs eight bytes and an eighth a bin, if a key is in one group, whatever the number of groups.
+#[test]
+fn products_cost_as_many_bytes_as_stated() {
+    let bins = f64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
+    for most in [2, 12] {
+        let [few, many] = [10, 20].map(|bits| {
+            let groups = Groups {
+                most,
+                sums: 1,
+                of_other: 1,
+                products: products(&[(0, 0, bits)], [1, 1]),
+                of_a_key: 1,
+                ..GROUPS
+            };
+            cost(Total::Groups(groups)).0[0]
+        });
+        // Bins are filled up to whole squares of bits, and silent transfers are a fraction of a byte each; of so few bins they are more.
+        let ten = (many - few) as f64 / bins;
+        assert!((81.0..125.0).contains(&ten), "{most}: {ten}");
+    }
+}
+
+/// A group of the other party's costs what the columns do, and an eighth and half a byte a bin, and no more of the end than all cells do.
+#[test]
+fn groups_of_both_cost_as_many_bytes_as_stated() {
+    let bins = f64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
+    let of = |most_of_s| cost(Total::Groups(Groups { most_of_s, sums: 1, ..GROUPS })).0;
+    let ([two, end_of_two], [six, end]) = (of(2), of(6));
+    let each = (six - two) as f64 / bins / 4.0;
+    assert!((96.6..110.0).contains(&each), "{each}");
+    assert!(end > end_of_two && end < 200_000, "{end}");
 }

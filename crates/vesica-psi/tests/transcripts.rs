@@ -160,13 +160,21 @@ fn circuit_sends_these_messages() {
         let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
         cases.insert(name.to_owned(), case);
     }
-    let of = |labels| Total::Groups(Groups { most: 5, sums: 1, of_other: 0, products: Products::NONE, least: 3, of_a_key: 5, labels });
+    let of = Total::Groups(Groups {
+        most: 5,
+        most_of_s: 0,
+        sums: 1,
+        of_other: 0,
+        products: Products::NONE,
+        least: 3,
+        of_a_key: 5,
+    });
     for (name, learns, least) in [
         ("groups, both learn", (true, true), None),
         ("groups, their owner learns, 10 at least", (true, false), Some(10)),
         ("groups, the other learns", (false, true), None),
     ] {
-        let asks = sides::Asks { total: of(learns.1), puts: true, learns, least, noise: None };
+        let asks = sides::Asks { total: of, puts: true, learns, least, noise: None };
         let (xs, ys) = (xs.clone(), ys.clone());
         let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
         cases.insert(name.to_owned(), case);
@@ -176,7 +184,7 @@ fn circuit_sends_these_messages() {
         Products::new(&all, untold).unwrap()
     };
     let one = products(&[(0, 0)], [1, 1]);
-    let many = Groups { most: 64, sums: 1, of_other: 0, products: Products::NONE, least: 3, of_a_key: 1, labels: true };
+    let many = Groups { most: 64, most_of_s: 0, sums: 1, of_other: 0, products: Products::NONE, least: 3, of_a_key: 1 };
     assert!(many.by_trees());
     let asks = sides::Asks { total: Total::Groups(many), puts: true, learns: (false, true), least: None, noise: None };
     let (of_alice, of_bob) = (xs.clone(), ys.clone());
@@ -186,20 +194,12 @@ fn circuit_sends_these_messages() {
     for (name, groups) in [
         ("groups, values of both", Groups { sums: 3, of_other: 2, most: 5, of_a_key: 5, ..many }),
         ("groups, values of both, by trees", Groups { sums: 2, of_other: 1, ..many }),
-        ("groups, products", Groups {
-            sums: 3,
-            of_other: 2,
-            products: products(&[(0, 0), (0, 1)], [0, 2]),
-            most: 5,
-            ..many
-        }),
-        ("groups, a product, of a key in several", Groups {
-            products: one,
-            most: 3,
-            of_a_key: 3,
-            of_other: 1,
-            ..many
-        }),
+        (
+            "groups, products",
+            Groups { sums: 3, of_other: 2, products: products(&[(0, 0), (0, 1)], [0, 2]), most: 5, ..many },
+        ),
+        ("groups, a product, of a key in several", Groups { products: one, most: 3, of_a_key: 3, of_other: 1, ..many }),
+        ("groups of both", Groups { most: 3, most_of_s: 2, sums: 2, of_other: 1, of_a_key: 3, ..many }),
         ("groups, a product, by trees", Groups { products: one, of_other: 1, most: 128, ..many }),
     ] {
         let (total, learns) = (Total::Groups(groups), (true, true));

@@ -204,6 +204,8 @@ pub struct Group {
     pub number: u32,
     /// What it is called.
     pub label: Label,
+    /// What the other party's group is called of which it is a part, if groups are of both parties.
+    pub other: Option<Label>,
     /// Its keys that match.
     pub keys: u64,
     /// What their numbers add up to.

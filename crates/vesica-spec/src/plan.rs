@@ -10,7 +10,7 @@ use crate::key::KeyPlace;
 use crate::memory::Share;
 use crate::parse::nearest;
 use crate::rules::Rule;
-use crate::types::{Budget, Duplicates, Mine, Order, ProxyUrl, Shared, Spec, Sum};
+use crate::types::{Budget, Duplicates, Mine, Order, OtherGroups, ProxyUrl, Shared, Spec, Sum};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -96,6 +96,8 @@ pub struct Plan {
 /// Which columns are grouped by and added up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupedPlan {
+    /// Whether the groups are those of `shared.groups.other`.
+    pub other: bool,
     /// The columns that rows are grouped by; none if the groups are the other party's.
     pub by: Vec<String>,
     /// What each sum of this party's values adds up: those that are told, and then those that are factors alone.
@@ -706,12 +708,16 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
         );
         return refuse("shared.groups.of_a_key", why);
     }
+    let of_others = |sum: &&Sum| sum.of.as_deref().is_some_and(|of| of != owner.name());
+    if let Some(other) = &groups.other {
+        others(other, shared.sums.iter().find(of_others))?;
+    }
     shared.sums.iter().try_for_each(|sum| added(shared, sum))?;
     let products = products(shared, owner)?;
     // The columns of the output, and the names of factors.
     let means = shared.told().map(|sum| format!("{}_mean", sum.name));
     let names = shared.sums.iter().map(|sum| sum.name.clone()).chain(means);
-    let names: Vec<String> = groups.by.iter().cloned().chain(["keys".to_owned()]).chain(names).collect();
+    let names: Vec<String> = groups.by().into_iter().chain(["keys".to_owned()]).chain(names).collect();
     if names.iter().any(|name| name.is_empty() || name.len() > 200) {
         return refuse(
             "shared.groups",
@@ -728,7 +734,45 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
     let count = |sums: usize| u32::try_from(sums).unwrap_or(u32::MAX);
     let of_other = count(shared.told().filter(|sum| !sum.is_of(owner.name())).count());
     let (of_a_key, sums) = (groups.of_a_key.unwrap_or(groups.most), count(shared.told().count()));
-    Ok(Some(Grouping { of: owner.place(), most: groups.most, sums, of_other, products, least: groups.least, of_a_key }))
+    let (most, least, most_of_other) = (groups.most, groups.least, groups.other.as_ref().map_or(0, |other| other.most));
+    Ok(Some(Grouping { of: owner.place(), most, most_of_other, sums, of_other, products, least, of_a_key }))
+}
+
+/// Sees that the other party's groups are some. `value` is one of its values that are added up or multiplied, if there are any.
+fn others(other: &OtherGroups, value: Option<&Sum>) -> Result<(), SpecError> {
+    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
+    if other.by.is_empty() || other.by.len() > MOST_BY {
+        let why = format!(
+            "names {} columns; name 1 to {MOST_BY} that rows are grouped by, such as by = [\"campaign\"]",
+            other.by.len()
+        );
+        return refuse("shared.groups.other.by", why);
+    }
+    if other.most == 0 {
+        return refuse(
+            "shared.groups.other.most",
+            "0 groups; give 1 to 16, or leave shared.groups.other out".to_owned(),
+        );
+    }
+    let of_a_key = other.of_a_key.unwrap_or(other.most);
+    match value {
+        _ if !(1..=other.most).contains(&of_a_key) => {
+            let why = format!(
+                "a key may be in {of_a_key} groups; give 1 to {}, which is shared.groups.other.most",
+                other.most
+            );
+            refuse("shared.groups.other.of_a_key", why)
+        }
+        Some(sum) if of_a_key > 1 => {
+            let why = format!(
+                "a key may be in {of_a_key} groups, and \"{}\" has one value for a key of {}: give of_a_key = 1, or leave the sum out",
+                sum.name,
+                sum.of.as_deref().unwrap_or_default()
+            );
+            refuse("shared.groups.other.of_a_key", why)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Sees that one of `shared.sums` says what it adds up.
@@ -754,7 +798,9 @@ fn added(shared: &Shared, sum: &Sum) -> Result<(), SpecError> {
             refuse("shared.sums.told", why)
         }
         (None, Some(_)) if largest.is_some() => {
-            let why = format!("bounds values of one party, and \"{name}\" is a product; remove it, and give its factors one each");
+            let why = format!(
+                "bounds values of one party, and \"{name}\" is a product; remove it, and give its factors one each"
+            );
             refuse("shared.sums.largest", why)
         }
         (None, Some(_)) if !told => {
@@ -771,7 +817,9 @@ fn added(shared: &Shared, sum: &Sum) -> Result<(), SpecError> {
             refuse("shared.sums.of", why)
         }
         (Some(_), Some(_)) => {
-            let why = format!("\"{name}\" has both of and product; remove of if it multiplies two sums, and product if it is of one party");
+            let why = format!(
+                "\"{name}\" has both of and product; remove of if it multiplies two sums, and product if it is of one party"
+            );
             refuse("shared.sums.product", why)
         }
     }
@@ -844,7 +892,10 @@ fn products(shared: &Shared, owner: &Party) -> Result<Products, SpecError> {
     }
     let untold = values.each_ref().map(|values| values.iter().filter(|value| !value.told).count());
     Products::new(&all, untold).ok_or_else(|| {
-        SpecError::field("shared.sums.product", format!("there are {} products, and {} are the most", all.len(), Products::MOST))
+        SpecError::field(
+            "shared.sums.product",
+            format!("there are {} products, and {} are the most", all.len(), Products::MOST),
+        )
     })
 }
 
@@ -854,7 +905,8 @@ fn grouped(shared: &Shared, mine: &Mine, me: &Party, owner: Option<&Party>) -> R
     let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
     let own = shared.values_of(me.name());
     let names: Vec<&str> = own.iter().map(|sum| sum.name.as_str()).collect();
-    if !has && !input.groups.is_empty() {
+    let other = shared.groups.as_ref().and_then(|groups| groups.other.as_ref()).filter(|_| !has && owner.is_some());
+    if !has && other.is_none() && !input.groups.is_empty() {
         let why = "is for the party of shared.groups.of alone, which this one is not; remove it";
         return refuse("mine.input.groups", why.to_owned());
     }
@@ -873,33 +925,43 @@ fn grouped(shared: &Shared, mine: &Mine, me: &Party, owner: Option<&Party>) -> R
         return refuse("mine.input.values", why);
     }
     let column = |name: &String| input.values.get(name).unwrap_or(name).clone();
-    let (Some(groups), Some(owner)) = (shared.groups.as_ref().filter(|_| has || !own.is_empty()), owner) else {
+    let (Some(groups), Some(owner)) =
+        (shared.groups.as_ref().filter(|_| has || other.is_some() || !own.is_empty()), owner)
+    else {
         return Ok(None);
     };
-    let products: Vec<_> =
-        shared.sums.iter().map(|sum| factors(shared, sum, owner)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    let products: Vec<_> = shared
+        .sums
+        .iter()
+        .map(|sum| factors(shared, sum, owner))
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .flatten()
+        .collect();
     // Products are bounded by the values of the party with the groups, whatever the other one's are.
     let times = |own: &Sum| {
         let of = products.iter().filter(|[factor, _]| factor.name == own.name);
         of.filter_map(|[_, other]| other.largest).max().unwrap_or(1)
     };
-    let sums = own.iter().map(|sum| Added { column: column(&sum.name), largest: sum.largest, times: times(sum) }).collect();
-    if !has {
+    let sums =
+        own.iter().map(|sum| Added { column: column(&sum.name), largest: sum.largest, times: times(sum) }).collect();
+    let (field, agreed, most, of_a_key) = match other {
+        None if has => ("shared.groups", &groups.by, groups.most, groups.of_a_key),
+        Some(other) => ("shared.groups.other", &other.by, other.most, other.of_a_key),
         // Its keys are in one group, as far as it knows.
-        return Ok(Some(GroupedPlan { by: Vec::new(), sums, most: 1, of_a_key: 1 }));
-    }
-    let by = if input.groups.is_empty() { &groups.by } else { &input.groups };
-    if by.len() != groups.by.len() {
+        None => return Ok(Some(GroupedPlan { other: false, by: Vec::new(), sums, most: 1, of_a_key: 1 })),
+    };
+    let by = if input.groups.is_empty() { agreed } else { &input.groups };
+    if by.len() != agreed.len() {
         let why = format!(
-            "names {} columns, and shared.groups.by {}: name a column for each of {}",
+            "names {} columns, and {field}.by {}: name a column for each of {}",
             by.len(),
-            groups.by.len(),
-            groups.by.join(", ")
+            agreed.len(),
+            agreed.join(", ")
         );
         return refuse("mine.input.groups", why);
     }
-    let of_a_key = groups.of_a_key.unwrap_or(groups.most);
-    Ok(Some(GroupedPlan { by: by.clone(), sums, most: groups.most, of_a_key }))
+    Ok(Some(GroupedPlan { other: other.is_some(), by: by.clone(), sums, most, of_a_key: of_a_key.unwrap_or(most) }))
 }
 
 /// Refuses lanes where a job has no use for them.
@@ -1288,9 +1350,10 @@ output = { path = "out.csv" }
         let added = |column: &str, largest| Added { column: column.to_owned(), largest, times: 1 };
         let sums = vec![added("cents", None), added("n", Some(7))];
         let by = vec!["region".to_owned(), "age".to_owned()];
-        assert_eq!(plan.grouped, Some(GroupedPlan { by, sums, most: 9, of_a_key: 9 }));
+        assert_eq!(plan.grouped, Some(GroupedPlan { other: false, by, sums, most: 9, of_a_key: 9 }));
         let products = Products::NONE;
-        let grouping = Grouping { of: 0, most: 9, sums: 2, of_other: 0, products, least: 50, of_a_key: 9 };
+        let grouping =
+            Grouping { of: 0, most: 9, most_of_other: 0, sums: 2, of_other: 0, products, least: 50, of_a_key: 9 };
         assert_eq!(plan.choice.groups, Some(grouping));
         assert!(plan.output.is_some());
         let plan = with("alice", ", groups = [\"r\", \"a\"]").unwrap();
@@ -1325,14 +1388,18 @@ output = { path = "out.csv" }
         let both = [("views", "bob"), ("spend", "alice"), ("clicks", "bob")];
         let plan = with("bob", &both, ", values = { spend = \"cents\" }").unwrap();
         let sums = vec![Added { column: "cents".to_owned(), largest: None, times: 1 }];
-        assert_eq!(plan.grouped, Some(GroupedPlan { by: vec![], sums: sums.clone(), most: 1, of_a_key: 1 }));
+        assert_eq!(
+            plan.grouped,
+            Some(GroupedPlan { other: false, by: vec![], sums: sums.clone(), most: 1, of_a_key: 1 })
+        );
         assert!(plan.adds_up());
         let products = Products::NONE;
-        let grouping = Grouping { of: 1, most: 9, sums: 3, of_other: 1, products, least: 50, of_a_key: 9 };
+        let grouping =
+            Grouping { of: 1, most: 9, most_of_other: 0, sums: 3, of_other: 1, products, least: 50, of_a_key: 9 };
         assert_eq!(plan.choice.groups, Some(grouping));
         let plan = with("alice", &both, ", values = { spend = \"cents\" }").unwrap();
         let by = vec!["region".to_owned()];
-        assert_eq!(plan.grouped, Some(GroupedPlan { by, sums, most: 9, of_a_key: 9 }));
+        assert_eq!(plan.grouped, Some(GroupedPlan { other: false, by, sums, most: 9, of_a_key: 9 }));
         assert_eq!(plan.choice.groups, Some(Grouping { of: 0, of_other: 2, ..grouping }));
         let plan = with("bob", &both[..1], "").unwrap();
         assert!(plan.grouped.is_none() && !plan.adds_up());
@@ -1361,14 +1428,16 @@ output = { path = "out.csv" }
         const PRICE: &str = "{ name = \"price\", of = \"bob\", largest = 99999, told = false }";
         const VIEWS: &str = "{ name = \"views\", of = \"alice\", largest = 1000 }";
         const CLICKS: &str = "{ name = \"clicks\", of = \"alice\", largest = 8, told = false }";
-        let product = |name: &str, one: &str, other: &str| format!("{{ name = \"{name}\", product = [\"{one}\", \"{other}\"] }}");
+        let product =
+            |name: &str, one: &str, other: &str| format!("{{ name = \"{name}\", product = [\"{one}\", \"{other}\"] }}");
         let both = [product("reach", "views", "price"), product("bought", "price", "clicks")];
         let sums = [CLICKS, &both[0], PRICE, &both[1], VIEWS].join(", ");
         let job = multiplied("bob", &sums).unwrap();
         // 99999 has 17 bits, and its sign is one more. Alice's that is told comes first.
         let all = [(0, 0), (0, 1)].map(|(of_r, of_s)| Product { of_r, of_s, bits: 18 });
         let products = Products::new(&all, [1, 1]).unwrap();
-        let want = Grouping { of: 1, most: 9, sums: 3, of_other: 3, products, least: 50, of_a_key: 1 };
+        let want =
+            Grouping { of: 1, most: 9, most_of_other: 0, sums: 3, of_other: 3, products, least: 50, of_a_key: 1 };
         assert_eq!(job.choice.groups, Some(want));
         let added = |column: &str, largest| Added { column: column.to_owned(), largest: Some(largest), times: 1 };
         assert_eq!(job.grouped.unwrap().sums, [added("views", 1000), added("clicks", 8)]);
@@ -1383,21 +1452,98 @@ output = { path = "out.csv" }
         let reach = &both[0];
         for (sums, field, words) in [
             ("{ name = \"n\" }".to_owned(), "shared.sums.of", "product = ["),
-            (format!("{VIEWS}, {PRICE}, {{ name = \"n\", of = \"bob\", product = [\"views\", \"price\"] }}"), "shared.sums.product", "both"),
+            (
+                format!("{VIEWS}, {PRICE}, {{ name = \"n\", of = \"bob\", product = [\"views\", \"price\"] }}"),
+                "shared.sums.product",
+                "both",
+            ),
             (format!("{VIEWS}, {PRICE}"), "shared.sums.told", "factor of no product"),
-            (format!("{VIEWS}, {PRICE}, {}", reach.replace(" }", ", largest = 9 }")), "shared.sums.largest", "is a product"),
+            (
+                format!("{VIEWS}, {PRICE}, {}", reach.replace(" }", ", largest = 9 }")),
+                "shared.sums.largest",
+                "is a product",
+            ),
             (format!("{VIEWS}, {PRICE}, {}", reach.replace(" }", ", told = false }")), "shared.sums.told", "not told"),
             (format!("{VIEWS}, {reach}"), "shared.sums.product", "name = \"price\""),
-            (format!("{VIEWS}, {PRICE}, {}", product("n", "view", "price")), "shared.sums.product", "did you mean \"views\""),
-            (format!("{VIEWS}, {PRICE}, {reach}, {}", product("n", "reach", "price")), "shared.sums.product", "values of one party"),
-            (format!("{VIEWS}, {CLICKS}, {}", product("n", "views", "clicks")), "shared.sums.product", "values of alice"),
-            (format!("{VIEWS}, {}, {reach}", PRICE.replace(", largest = 99999", "")), "shared.sums.largest", "\"price\" is a factor"),
-            (format!("{VIEWS}, {}, {reach}", PRICE.replace("99999", "4611686018427388")), "shared.sums.largest", "2^62"),
-            (format!("{VIEWS}, {PRICE}, {}", (0..9).map(|i| product(&format!("n{i}"), "views", "price")).collect::<Vec<_>>().join(", ")), "shared.sums.product", "8 are the most"),
+            (
+                format!("{VIEWS}, {PRICE}, {}", product("n", "view", "price")),
+                "shared.sums.product",
+                "did you mean \"views\"",
+            ),
+            (
+                format!("{VIEWS}, {PRICE}, {reach}, {}", product("n", "reach", "price")),
+                "shared.sums.product",
+                "values of one party",
+            ),
+            (
+                format!("{VIEWS}, {CLICKS}, {}", product("n", "views", "clicks")),
+                "shared.sums.product",
+                "values of alice",
+            ),
+            (
+                format!("{VIEWS}, {}, {reach}", PRICE.replace(", largest = 99999", "")),
+                "shared.sums.largest",
+                "\"price\" is a factor",
+            ),
+            (
+                format!("{VIEWS}, {}, {reach}", PRICE.replace("99999", "4611686018427388")),
+                "shared.sums.largest",
+                "2^62",
+            ),
+            (
+                format!(
+                    "{VIEWS}, {PRICE}, {}",
+                    (0..9).map(|i| product(&format!("n{i}"), "views", "price")).collect::<Vec<_>>().join(", ")
+                ),
+                "shared.sums.product",
+                "8 are the most",
+            ),
             (format!("{VIEWS}, {PRICE}, {}", product("price", "views", "price")), "shared.groups", "two columns"),
         ] {
             let error = multiplied("bob", &sums).unwrap_err();
             assert_eq!(error.field.as_deref(), Some(field), "{sums}: {error}");
+            assert!(error.message.contains(words), "{error}");
+        }
+    }
+
+    /// Groups of both parties: each has columns for its own, and what cannot be is refused by name.
+    #[test]
+    fn groups_of_both_parties_are_columns_of_each() {
+        let with = |owner: &str, other: &str, sums: &str, input: &str| {
+            let accept = "accept = [\"chosen_groups\"]";
+            let groups = format!("groups = {{ of = \"{owner}\", by = [\"region\"], most = 9, other = {{ {other} }} }}");
+            let shared = format!("protocol = \"rr22\"\nresult = \"groups\"\n{accept}\n{groups}\nsums = [{sums}]");
+            let text = job()
+                .replace("protocol = \"ecdh\"", &shared)
+                .replace("keys = [\"id\"]", &format!("keys = [\"id\"]{input}"));
+            plan(&parse(&text).unwrap())
+        };
+        const OTHER: &str = "by = [\"campaign\"], most = 4";
+        const VIEWS: &str = "{ name = \"views\", of = \"alice\" }";
+        let job = with("bob", OTHER, "", ", groups = [\"c\"]").unwrap();
+        let by = vec!["c".to_owned()];
+        let want = GroupedPlan { other: true, by, sums: vec![], most: 4, of_a_key: 4 };
+        assert_eq!(job.grouped, Some(want));
+        assert_eq!(job.choice.groups.map(|groups| (groups.of, groups.most, groups.most_of_other)), Some((1, 9, 4)));
+        assert_eq!(job.shared.groups.unwrap().by(), ["region", "campaign"]);
+        let job = with("bob", &format!("{OTHER}, of_a_key = 1"), VIEWS, "").unwrap();
+        assert_eq!(
+            job.grouped.map(|grouped| (grouped.by, grouped.sums.len(), grouped.of_a_key)),
+            Some((vec!["campaign".to_owned()], 1, 1))
+        );
+        let job = with("alice", OTHER, "", "").unwrap();
+        assert_eq!(job.grouped.map(|grouped| grouped.by), Some(vec!["region".to_owned()]));
+        for (other, sums, input, field, words) in [
+            ("by = [], most = 4", "", "", "shared.groups.other.by", "such as by = [\"campaign\"]"),
+            ("by = [\"c\"], most = 0", "", "", "shared.groups.other.most", "1 to 16"),
+            ("by = [\"c\"], most = 17", "", "", "shared.groups.other.most", "with more groups"),
+            ("by = [\"c\"], most = 4, of_a_key = 5", "", "", "shared.groups.other.of_a_key", "1 to 4"),
+            (OTHER, VIEWS, "", "shared.groups.other.of_a_key", "of_a_key = 1"),
+            ("by = [\"region\"], most = 4", "", "", "shared.groups", "two columns"),
+            (OTHER, "", ", groups = [\"a\", \"b\"]", "mine.input.groups", "shared.groups.other.by 1"),
+        ] {
+            let error = with("bob", other, sums, input).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some(field), "{other}: {error}");
             assert!(error.message.contains(words), "{error}");
         }
     }

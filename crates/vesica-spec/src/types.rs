@@ -121,6 +121,30 @@ pub struct Groups {
     /// accepted as `small_groups`.
     #[serde(default = "least_of_a_group")]
     pub least: u64,
+    /// Groups of the other party's rows, if each of the first one's is told with each of these. Give the party with more groups in `of`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<OtherGroups>,
+}
+
+impl Groups {
+    /// What rows of both are grouped by, as it is called in the output.
+    pub fn by(&self) -> Vec<String> {
+        let other = self.other.iter().flat_map(|other| &other.by);
+        self.by.iter().chain(other).cloned().collect()
+    }
+}
+
+/// Groups of the party that `groups.of` does not name.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OtherGroups {
+    /// What its rows are grouped by, as in `groups.by`.
+    pub by: Vec<String>,
+    /// How many groups there are at most: 1 to 16. All of `groups.most` times these, with a count and the sums of each, may be 1024 numbers.
+    pub most: u32,
+    /// How many groups a key may be in, by its rows, as in `groups.of_a_key`. It is 1 if values of this party are added up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_a_key: Option<u32>,
 }
 
 /// The default of `groups.least`.

@@ -49,6 +49,8 @@ pub struct Grouping {
     pub of: u8,
     /// How many groups there are at most.
     pub most: u32,
+    /// The same of the other party's, if each of the first one's is told with each of these; 0 if not.
+    pub most_of_other: u32,
     /// Sums of each.
     pub sums: u32,
     /// How many of these are of the other party's values, alone or times the first one's.
@@ -68,6 +70,9 @@ impl Grouping {
     /// The most groups of a key, as step 4 has them, for which values of the other party are multiplied.
     pub const FLAGS: u32 = 128;
 
+    /// The most groups of the other party's.
+    pub const OF_OTHER: u32 = 16;
+
     /// The most bits of factors for a key, over all products, and over the groups for which each is multiplied.
     pub const DIGITS: u32 = 256;
 
@@ -80,6 +85,26 @@ impl Grouping {
     /// A refusal of the field of `shared.groups`.
     pub(crate) fn check(&self) -> Result<(), crate::Refusal> {
         let refusal = |field, why: String| Err(crate::Refusal { field, why });
+        if self.most_of_other > Self::OF_OTHER {
+            let why = format!(
+                "{} groups, and a party has {} at most whose groups are not those of shared.groups.of: give fewer, or name the party with more groups in \
+                 shared.groups.of",
+                self.most_of_other,
+                Self::OF_OTHER
+            );
+            return refusal("shared.groups.other.most", why);
+        }
+        let cells = u64::from(self.most) * u64::from(self.most_of_other);
+        if cells.saturating_mul(u64::from(self.sums) + 1) > Self::NUMBERS.into() {
+            let why = format!(
+                "{} groups, each with each of {} of the other party's and {} sums, are more than {} numbers: give fewer groups, or fewer sums",
+                self.most,
+                self.most_of_other,
+                self.sums,
+                Self::NUMBERS
+            );
+            return refusal("shared.groups.most", why);
+        }
         let numbers = u64::from(self.most) * (u64::from(self.sums) + 1);
         if self.most == 0 || numbers > Self::NUMBERS.into() {
             let most = Self::NUMBERS / self.sums.saturating_add(1).min(Self::NUMBERS);

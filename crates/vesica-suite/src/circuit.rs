@@ -117,10 +117,10 @@ impl Circuit {
         })
     }
 
-    /// Groups as the circuit has them. `labels` says whether the party without them learns.
-    fn groups(of: Grouping, labels: bool) -> circuit::Groups {
-        let Grouping { of: _, most, sums, of_other, products, least, of_a_key } = of;
-        circuit::Groups { most, sums, of_other, products, least, of_a_key, labels }
+    /// Groups as the circuit has them.
+    fn groups(of: Grouping) -> circuit::Groups {
+        let Grouping { of: _, most, most_of_other: most_of_s, sums, of_other, products, least, of_a_key } = of;
+        circuit::Groups { most, most_of_s, sums, of_other, products, least, of_a_key }
     }
 
     fn with<B: Field + 'static>(
@@ -135,22 +135,22 @@ impl Circuit {
 impl Grouping {
     /// How many times each value of the party without the groups is multiplied, for a key.
     pub(crate) fn flags(&self) -> u32 {
-        Circuit::groups(*self, true).flags()
+        Circuit::groups(*self).flags()
     }
 
     /// How many values a key has, of the party with the groups and of the other one: those that are added up, and those that are factors alone.
     pub fn widths(&self) -> [u32; 2] {
-        Circuit::groups(*self, true).widths()
+        Circuit::groups(*self).widths()
     }
 
     /// How many bits of factors are multiplied for a key.
     pub(crate) fn digits(&self) -> u32 {
-        Circuit::groups(*self, true).digits()
+        Circuit::groups(*self).digits()
     }
 
     /// Whether far less would be sent if a key could be in one group alone.
     pub fn costs_by_its_groups(&self) -> bool {
-        let by_trees = |of_a_key| Circuit::groups(Self { of_a_key, ..*self }, true).by_trees();
+        let by_trees = |of_a_key| Circuit::groups(Self { of_a_key, ..*self }).by_trees();
         by_trees(1) && !by_trees(self.of_a_key)
     }
 }
@@ -166,6 +166,9 @@ impl Suite for Circuit {
         let total = match (result, dp) {
             (ResultKind::Sum, None) => Some(reveals::INTERSECTION_SUM),
             (ResultKind::Sum, Some(_)) => Some(reveals::INTERSECTION_SUM_NOISY),
+            (ResultKind::Groups, _) if groups.is_some_and(|groups| groups.most_of_other > 0) => {
+                Some(reveals::GROUP_TOTALS_OF_BOTH)
+            }
             (ResultKind::Groups, _) => Some(reveals::GROUP_TOTALS),
             (ResultKind::Shares, _) => None,
             (_, None) => Some(reveals::INTERSECTION_SIZE),
@@ -239,7 +242,7 @@ impl Suite for Circuit {
     fn memory(&self) -> u64 {
         // The hint with what it is solved from, targets and bits; the noise of the transfers, 32 MiB a unit, for 2^17 keys. Groups: stretched
         // pads, and the numbers of a key in some of them. Their columns come one after the other, but for those of trees; a key has 1.3 bins.
-        let of_groups = |of: Grouping| 100 + 32 * u64::from(of.sums) + Self::groups(of, true).memory() * 13 / 10;
+        let of_groups = |of: Grouping| 100 + 32 * u64::from(of.sums) + Self::groups(of).memory() * 13 / 10;
         700 + self.choice.groups.map_or(0, of_groups)
     }
 
@@ -255,8 +258,7 @@ impl Suite for Circuit {
             ResultKind::Shares => (Total::Shares, terms.values.is_some()),
             ResultKind::Groups => {
                 let groups = groups.expect("a job for groups has some");
-                let labels = self.choice.learners.iter().any(|&learner| learner != groups.of);
-                (Total::Groups(Self::groups(groups, labels)), true)
+                (Total::Groups(Self::groups(groups)), true)
             }
             _ => (Total::Count, false),
         };

@@ -24,9 +24,9 @@ mod rr22;
 mod tally;
 
 pub use choice::{Choice, CurveName, Grouping, Mode, Noise, ProtocolName, ResultKind, Security};
-pub use vesica_psi::circuit::{Product, Products};
 use std::fmt;
 pub use vesica_ot::Judge;
+pub use vesica_psi::circuit::{Product, Products};
 use vesica_psi::reveals;
 use vesica_session::{Lines, Protocol, Reveal, SessionRng, Shared, Whole};
 use vesica_types::{Coins, TagLen};
@@ -314,6 +314,9 @@ pub fn choices(choice: &Choice) -> Vec<Choice> {
 fn chosen(choice: &Choice, owner: Option<u8>) -> Option<Reveal> {
     let owner = owner.filter(|owner| choice.learners.contains(owner))?;
     match choice.result {
+        ResultKind::Groups if choice.groups.is_some_and(|groups| groups.most_of_other > 0) => {
+            Some(reveals::chosen_groups_of_both(owner))
+        }
         ResultKind::Groups if choice.groups.is_some_and(|groups| groups.of_other > 0) => {
             Some(reveals::chosen_groups_and_values(owner))
         }
@@ -323,9 +326,13 @@ fn chosen(choice: &Choice, owner: Option<u8>) -> Option<Reveal> {
     }
 }
 
-/// The same of the party without the groups, if its values are added up in them.
+/// The same of the other party, if it has groups too, or if its values are added up in those of the first one.
 fn chosen_by_group(choice: &Choice, groups: &Grouping) -> Option<Reveal> {
-    let other = choice.learners.iter().find(|&&learner| learner != groups.of).filter(|_| groups.of_other > 0);
+    let other = choice.learners.iter().find(|&&learner| learner != groups.of);
+    if groups.most_of_other > 0 {
+        return other.map(|&other| reveals::chosen_groups_of_both(other));
+    }
+    let other = other.filter(|_| groups.of_other > 0);
     let reveal = if groups.products.count() > 0 { reveals::chosen_factors } else { reveals::chosen_values_by_group };
     other.map(|&other| reveal(other))
 }
@@ -420,6 +427,11 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
             return refusal("shared.mode", why);
         }
         choice.groups.map_or(Ok(()), |groups| groups.check())?;
+        if choice.least.is_some() && choice.groups.is_some_and(|groups| groups.most_of_other > 0) {
+            let why = "with groups of both parties keys are counted in each group of one with each of the other, and not all together; remove it, and give \
+                       shared.groups.least";
+            return refusal("shared.limits.min_intersection", why.to_owned());
+        }
     }
     if choice.protocol == ProtocolName::MiniPsi && choice.learners.len() > 1 {
         let why = "with \"mini-psi\" only one can learn; name one, or take protocol = \"ecdh\"";
@@ -564,8 +576,9 @@ mod tests {
     #[test]
     fn groups_are_of_rr22_and_bounded() {
         let of = |groups| Choice { result: ResultKind::Groups, groups, ..choice(ProtocolName::Rr22, 2, &[0, 1]) };
+        let (most_of_other, products) = (0, Products::NONE);
         let grouping =
-            Grouping { of: 1, most: 64, sums: 1, of_other: 0, products: Products::NONE, least: 50, of_a_key: 64 };
+            Grouping { of: 1, most: 64, most_of_other, sums: 1, of_other: 0, products, least: 50, of_a_key: 64 };
         let with = |grouping| of(Some(grouping));
         assert_eq!(find(&with(grouping)).unwrap().cut(), Cut::Shares);
         assert_eq!(refused(&of(None), "by = "), "shared.groups");
@@ -626,13 +639,40 @@ mod tests {
         }
     }
 
+    /// Groups of both parties are bounded all together, and each party that learns can choose its own.
+    #[test]
+    fn groups_of_both_are_bounded_and_can_be_chosen() {
+        let of = |most, most_of_other, sums| {
+            let (of_other, products) = (0, Products::NONE);
+            let grouping = Grouping { of: 1, most, most_of_other, sums, of_other, products, least: 50, of_a_key: 1 };
+            let rr22 = choice(ProtocolName::Rr22, 2, &[0, 1]);
+            Choice { result: ResultKind::Groups, groups: Some(grouping), ..rr22 }
+        };
+        for (most, most_of_other, sums) in [(64, 16, 0), (512, 1, 1), (10, 10, 9), (1, 1, 0)] {
+            assert!(find(&of(most, most_of_other, sums)).is_ok());
+        }
+        for (most, most_of_other, sums) in [(65, 16, 0), (103, 10, 0), (512, 2, 1), (u32::MAX, 16, u32::MAX)] {
+            assert_eq!(refused(&of(most, most_of_other, sums), "fewer groups"), "shared.groups.most");
+        }
+        assert_eq!(refused(&of(2, 17, 0), "name the party with more groups"), "shared.groups.other.most");
+        let least = Choice { least: Some(10), ..of(4, 4, 1) };
+        assert_eq!(refused(&least, "shared.groups.least"), "shared.limits.min_intersection");
+        for (learners, want) in [(&[0, 1][..], &[1, 0][..]), (&[1], &[1]), (&[0], &[0])] {
+            let reveals = find(&Choice { learners: learners.to_vec(), ..of(4, 4, 1) }).unwrap().reveals();
+            assert!(reveals.contains(&reveals::GROUP_TOTALS_OF_BOTH));
+            let chosen = reveals.iter().filter(|reveal| reveal.name == "chosen_groups").map(|reveal| reveal.to);
+            assert_eq!(chosen.collect::<Vec<_>>(), want.iter().map(|&place| Learner::Place(place)).collect::<Vec<_>>());
+        }
+    }
+
     /// Whoever has one factor of a product and learns can make it up, and read the other one's.
     #[test]
     fn products_are_bounded_and_their_factors_can_be_chosen() {
         let of = |bits, most, of_a_key, count| {
             let products = Products::new(&vec![Product { of_r: 0, of_s: 0, bits }; count], [1, 1]).unwrap();
             let count = count as u32;
-            let grouping = Grouping { of: 1, most, sums: count, of_other: count, products, least: 50, of_a_key };
+            let grouping =
+                Grouping { of: 1, most, most_of_other: 0, sums: count, of_other: count, products, least: 50, of_a_key };
             let rr22 = choice(ProtocolName::Rr22, 2, &[0, 1]);
             Choice { result: ResultKind::Groups, groups: Some(grouping), ..rr22 }
         };
@@ -811,6 +851,7 @@ mod tests {
             let groups = (result == ResultKind::Groups).then_some(Grouping {
                 of: 0,
                 most: 4,
+                most_of_other: 0,
                 sums: 1,
                 of_other: 0,
                 products: Products::NONE,

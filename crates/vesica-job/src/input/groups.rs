@@ -135,7 +135,14 @@ impl ByGroup {
                 Some(group) => group,
                 None => {
                     let Some(&group) = numbers.get(used) else {
-                        let why = "of one group more than shared.groups.most allows; agree on a larger number, or group by fewer values";
+                        let why = match plan.other {
+                            false => {
+                                "of one group more than shared.groups.most allows; agree on a larger number, or group by fewer values"
+                            }
+                            true => {
+                                "of one group more than shared.groups.other.most allows; agree on a larger number, or group by fewer values"
+                            }
+                        };
                         return Err(wrong(row, &plan.by[0], why));
                     };
                     used += 1;
@@ -245,7 +252,14 @@ impl OfKey<'_> {
         wrong: &impl Fn(u64, &str, &'static str) -> JobError,
     ) -> Result<(), JobError> {
         if self.groups.len() > self.plan.of_a_key as usize {
-            let why = "one of a key that is in more groups than shared.groups.of_a_key allows; agree on a larger number, or leave rows out";
+            let why = match self.plan.other {
+                false => {
+                    "one of a key that is in more groups than shared.groups.of_a_key allows; agree on a larger number, or leave rows out"
+                }
+                true => {
+                    "one of a key that is in more groups than shared.groups.other.of_a_key allows; agree on a larger number, or leave rows out"
+                }
+            };
             return Err(wrong(self.first_row, &self.plan.by[0], why));
         }
         let width = self.plan.sums.len();

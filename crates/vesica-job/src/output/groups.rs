@@ -17,14 +17,17 @@ use vesica_types::RowId;
 /// # Errors
 /// The peer's fault, if it is none of them.
 pub fn named(groups: &[Group], plan: &Plan, ch: &mut dyn Channel) -> Result<Vec<GroupTotal>, JobError> {
-    let by = plan.shared.groups.as_ref().map_or(0, |groups| groups.by.len());
+    let of = plan.shared.groups.as_ref();
+    let [by, by_other] = [of.map(|of| of.by.len()), of.and_then(|of| of.other.as_ref()).map(|other| other.by.len())]
+        .map(Option::unwrap_or_default);
     // Those of the party with the groups come first, and products last.
     let owner = plan.shared.groups.as_ref().map_or("", |groups| &groups.of);
     let told: Vec<&Sum> = plan.shared.told().collect();
     let mut order: Vec<usize> = (0..told.len()).collect();
     order.sort_by_key(|&place| (told[place].product.is_some(), !told[place].is_of(owner)));
-    let one = |Group { label, keys, sums, .. }: &Group| {
-        let by = decode(label, by)?;
+    let one = |Group { label, other, keys, sums, .. }: &Group| {
+        let mut by = decode(label, by)?;
+        by.extend(other.as_ref().map_or(Some(Vec::new()), |label| decode(label, by_other))?);
         let mut in_order = vec![0; sums.len()];
         order.iter().zip(sums).for_each(|(&place, &sum)| in_order[place] = sum);
         Some(GroupTotal { by, keys: *keys, sums: in_order })
@@ -40,14 +43,14 @@ pub fn named(groups: &[Group], plan: &Plan, ch: &mut dyn Channel) -> Result<Vec<
 
 /// The names of the columns: what is grouped by, the number of keys, and each sum with its mean.
 pub fn columns(shared: &Shared) -> Vec<String> {
-    let by = shared.groups.iter().flat_map(|groups| groups.by.iter().cloned());
+    let by = shared.groups.iter().flat_map(|groups| groups.by());
     let sums = shared.told().flat_map(|sum| [sum.name.clone(), format!("{}_mean", sum.name)]);
     by.chain(["keys".to_owned()]).chain(sums).collect()
 }
 
 /// The table of these groups.
 fn table(plan: &Plan, groups: &[GroupTotal]) -> Result<Memory, JobError> {
-    let by = plan.shared.groups.as_ref().map_or(0, |groups| groups.by.len());
+    let by = plan.shared.groups.as_ref().map_or(0, |groups| groups.by().len());
     let mut columns: Vec<ArrayRef> = (0..by)
         .map(|column| {
             let texts = groups.iter().map(|group| group.by.get(column).map_or("", String::as_str));

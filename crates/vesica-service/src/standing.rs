@@ -829,12 +829,11 @@ fn parts_of_an_allowance_are_whole_batches() {
         assert_eq!(of.each_ref().map(|(granted, _)| *granted), [5, 15]);
         of
     };
-    // A server that has refused closes the connection, and the client's goodbye may not be carried any more.
+    // A server that has refused closes the connection: what of the client's goodbye is carried then is not compared.
     for ((granted, one), (again, other)) in said(11).into_iter().zip(said(14)) {
         assert_eq!((granted, one.len()), (again, other.len()));
-        for ((lines, bye), (others, and_bye)) in one.into_iter().zip(other) {
+        for ((lines, _), (others, _)) in one.into_iter().zip(other) {
             assert_eq!(lines, others);
-            assert!(bye == and_bye || bye.is_none() || and_bye.is_none(), "{bye:?} {and_bye:?}");
         }
     }
 }

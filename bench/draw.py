@@ -238,15 +238,13 @@ NOTHING = "Nothing of this was run yet.\n"
 
 
 def listed(kept: list[results.Result]) -> str:
-    """A table of the intersections that were run here, each once. Those of few rows and over slow networks stand on the pages of published
-    tables, and so do those between 2^20 rows and the most."""
+    """A table of the intersections that were run here: each with 2^20 rows, and with the most. Plots have the other sizes, and the pages of
+    published tables have them too, and slow networks."""
     jobs_ = {result.job: None for result in kept if result.job.kind != "pir" and result.job.network is None and max(result.job.rows) >= 1 << 16}
     most: dict[tuple, int] = {}
     for job in jobs_:
-        most[like(job)] = max(most.get(like(job), 1 << 20), *job.rows)
-    drawn = on_pages()
-    listed_ = [job for job in jobs_ if max(job.rows) in (1 << 20, most[like(job)]) or job not in drawn]
-    found = sorted((results.find(kept, job) for job in listed_), key=order)
+        most[like(job)] = max(most.get(like(job), 0), *job.rows)
+    found = sorted((results.find(kept, job) for job in jobs_ if max(job.rows) in (1 << 20, most[like(job)])), key=order)
     if not found:
         return NOTHING
     table = lean(["what", *MEASURED], [[name(result.job), *measured(result)] for result in found])
@@ -259,15 +257,13 @@ def like(job: jobs.Job) -> tuple:
     return (job.kind, job.words, len(job.rows))
 
 
-def on_pages() -> set[jobs.Job]:
-    """The jobs whose results stand on the page of a published table."""
-    return {job for table in map(tables.load, tables.names()) for cell in table.cells if (job := jobs.of_cell(table, cell))}
-
-
 def retrieval(kept: list[results.Result]) -> str:
-    """What `vesica bench pir` measured, but for what stands on the page of a published table."""
-    drawn = on_pages()
+    """What `vesica bench pir` measured, but for what stands on the page of a published table, and for what other work disturbed where
+    another size was not disturbed."""
+    drawn = {job for table in map(tables.load, tables.names()) for cell in table.cells if (job := jobs.of_cell(table, cell))}
     found = sorted((result for result in kept if result.job.kind == "pir" and result.job not in drawn), key=order)
+    quiet = {scheme(result.job) for result in found if not result.busy}
+    found = [result for result in found if not result.busy or scheme(result.job) not in quiet]
     if not found:
         return NOTHING
     columns = ["scheme", "records", "bytes each", "prepare s", "client keeps KB", "up KB", "down KB", "client ms", "server ms", "GB/s", "right answers"]

@@ -8,8 +8,8 @@ use crate::tell::numbers::size;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, StringArray};
 use std::collections::HashMap;
-use vesica_session::{LABEL, Label, SessionRng, Values};
-use vesica_spec::{GroupedPlan, Share};
+use vesica_session::{Error, LABEL, Label, SessionRng, Values};
+use vesica_spec::{GroupLabel, GroupedPlan, Share};
 use vesica_table::Table;
 
 /// The most groups of a table's rows, those without a key included.
@@ -37,11 +37,11 @@ struct Entries {
 }
 
 impl ByGroup {
-    /// What `table`, whose keys are `keys`, brings to the groups that `plan` names. `by_key` gives the rows that take part. The groups get
-    /// their numbers at random, so that a number says nothing.
+    /// What `table`, whose keys are `keys`, brings to the groups that `plan` names. `by_key` gives the rows that take part. The groups have
+    /// the numbers of the labels that were agreed on, or get some at random, so that a number says nothing.
     ///
     /// # Errors
-    /// [`JobError::Value`] with the row, for what is no number, a group too many, a label that is too long, and a key that is in more groups or brings
+    /// [`JobError::Value`] with the row, for what is no number, a group too many or one that was not agreed on, a label that is too long, and a key that is in more groups or brings
     /// more than the job allows; [`JobError::Overflow`] if some of the values may add up to what is no number of 64 bits with a sign;
     /// [`JobError::Setup`] if all that does not fit into its share of `memory`; [`vesica_table::Error::Changed`] if the table has other rows than
     /// it had; those of reading and of `by_key`; being cancelled.
@@ -109,10 +109,12 @@ impl ByGroup {
             let what = format!("it had {} rows, and has {}", keys.rows, group_of.len());
             return Err(vesica_table::Error::Changed { path: table.path().to_owned(), what }.into());
         }
-        // By key, with numbers that say nothing.
-        let numbers = shuffled(plan.most, rng);
+        // By key, with the numbers that were agreed on, or with some that say nothing.
+        let mut labels = encoded(&plan.labels)?;
+        let agreed: HashMap<Label, u32> = labels.iter().copied().zip(0..).collect();
+        let numbers = if agreed.is_empty() { shuffled(plan.most, rng) } else { Vec::new() };
+        labels.resize(plan.most as usize, [0; LABEL]);
         let (mut used, mut number_of) = (0, vec![None; in_table.len()]);
-        let mut labels = vec![[0; LABEL]; plan.most as usize];
         let mut totals = vec![0u128; width];
         let mut of_key = OfKey { plan, first_row: 0, groups: Vec::new(), numbers: Vec::new() };
         let (mut starts, mut counts) = (vec![0; group_of.len()], vec![0; group_of.len()]);
@@ -133,6 +135,14 @@ impl ByGroup {
             let Some(&in_table_at) = group_of.get(row as usize) else { return Ok(()) };
             let group = match number_of[in_table_at as usize] {
                 Some(group) => group,
+                None if !agreed.is_empty() => {
+                    let Some(&group) = agreed.get(&in_table[in_table_at as usize]) else {
+                        let why = "of a group that shared.groups.labels does not list; agree on that group too, or leave the row out";
+                        return Err(wrong(row, &plan.by[0], why));
+                    };
+                    number_of[in_table_at as usize] = Some(group);
+                    group
+                }
                 None => {
                     let Some(&group) = numbers.get(used) else {
                         let why = "of one group more than shared.groups.most allows; agree on a larger number, or group by fewer values";
@@ -150,8 +160,9 @@ impl ByGroup {
             Ok(())
         })?;
         end(&mut of_key)?;
-        // Then every sum of some of them is one, whatever is common.
-        if let Some((_, (column, _))) = totals.iter().zip(&plan.sums).find(|(total, _)| **total > i64::MAX as u128) {
+        // Then every sum of some of them is one, whatever is common; and with noise too, which is less than 2^62 where there is any.
+        let most = if plan.noisy { i64::MAX >> 1 } else { i64::MAX };
+        if let Some((_, (column, _))) = totals.iter().zip(&plan.sums).find(|(total, _)| **total > most as u128) {
             return Err(JobError::Overflow { path: table.path().to_owned(), column: column.clone() });
         }
         Ok(Self { starts, counts, entries, labels, width })
@@ -287,6 +298,16 @@ fn encode<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Label> {
         }
     }
     Some(label)
+}
+
+/// What agreed groups are called, in the bytes that stand for it.
+///
+/// # Errors
+/// A bug if one is too long, which a plan has none of.
+pub fn encoded(labels: &[GroupLabel]) -> Result<Vec<Label>, JobError> {
+    let one = |GroupLabel(texts): &GroupLabel| encode(texts.iter().map(String::as_str));
+    let all: Option<Vec<Label>> = labels.iter().map(one).collect();
+    all.ok_or_else(|| Error::Bug("a label that was agreed on is too long".into()).into())
 }
 
 /// What a group is called, in so many columns; none for bytes that no group of so many columns has.

@@ -464,8 +464,8 @@ pub struct Asks {
     pub puts: bool,
     pub learns: (bool, bool),
     pub least: Option<u64>,
-    /// What this party adds to its shares of the sum and of the count, and the other one to its own.
-    pub noise: Option<[[u64; 2]; 2]>,
+    /// What this party adds to its share of each number, and the other one to its own.
+    pub noise: Option<[&'static [u64]; 2]>,
 }
 
 impl Asks {
@@ -554,7 +554,7 @@ pub fn circuit_params((mine, theirs): (usize, usize), asks: Asks) -> circuit::Pa
         peer_learns: asks.learns.1,
         // The keys of all units.
         fewer: 1000,
-        noise: asks.noise.map(|[mine, _]| mine),
+        noise: asks.noise.map(|[mine, _]| mine.to_vec()),
     }
 }
 
@@ -582,7 +582,7 @@ pub fn open<B: Field>(
     rng: &mut SessionRng,
 ) -> Result<Found> {
     let labels = match asks.total {
-        Total::Groups(groups) if asks.puts => labels(groups),
+        Total::Groups(groups) if asks.puts || !groups.labels => labels(groups),
         _ => Vec::new(),
     };
     side.open(shares, &labels, lines, rng)

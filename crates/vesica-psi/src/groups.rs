@@ -13,6 +13,7 @@
 //!     A group with fewer keys than `least` is zeros, as one without keys is, and what seals its label is not told.
 
 use crate::gmw::{Made, Numbers};
+use crate::noise::Draws;
 use crate::scatter::Shape;
 use std::ops::Range;
 use vesica_oprf::opprf;
@@ -52,7 +53,7 @@ pub struct Params {
     /// Keys of the party with fewer.
     pub fewer: u64,
     /// Where a job hides single keys: what this party adds to its share of each number that the total is made of, in their order.
-    pub noise: Option<Vec<u64>>,
+    pub noise: Option<Draws>,
 }
 
 /// In which groups keys are counted and numbers are added up.

@@ -5,11 +5,13 @@ use crate::sides;
 use sides::Asks;
 use vesica_block::Block;
 use vesica_oprf::vole::Field;
+use vesica_ot::softspoken::{FOLD, Receiver, Sender};
+use vesica_ot::{Security, cot};
 use vesica_psi::circuit::{Groups, Total};
 use vesica_psi::ideal;
 use vesica_session::{Error, Fault, Found, Lines, Result, SessionRng, Shared, Shares, Values};
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, recorded, set_pairs, two, two_with};
-use vesica_types::Digest;
+use vesica_types::{Digest, UnitId};
 
 const GROUPS: Groups = Groups { most: 6, sums: 2, of_other: 0, least: 3, of_a_key: 6, labels: true };
 
@@ -646,10 +648,45 @@ fn cost(total: Total) -> ([u64; 2], String) {
     (mine.unwrap().0, theirs.unwrap().1)
 }
 
-/// What a tree costs for each bin, besides its transfers, and that it is far less than columns.
+/// Bytes of a unit's silent transfers in one direction, both ways: so many, and `more`, less those of so many. They are made in lots of a few
+/// sizes, so that more of them may even be fewer bytes.
+fn transfers(so_many: u64, more: u64) -> i64 {
+    const NAME: [u8; 32] = [5; 32];
+    let of = |n: u64| {
+        let (sent, received) = two(
+            move |lines: &mut Lines, rng: &mut SessionRng| -> Result<u64> {
+                let ch = lines.peer()?;
+                let base = Sender::open_odd(Security::SemiHonest, FOLD, &NAME, ch, rng)?;
+                let before = ch.meter().bytes();
+                cot::send(&base, &NAME, UnitId(0), n as usize, ch, rng, |_, _| ())?;
+                let after = ch.meter().bytes();
+                Ok(after.0 + after.1 - before.0 - before.1)
+            },
+            move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
+                let ch = lines.peer()?;
+                let base = Receiver::open(Security::SemiHonest, FOLD, &NAME, ch, rng)?;
+                cot::receive(&base, &NAME, UnitId(0), n as usize, ch, |_, _, _| ())
+            },
+        );
+        received.unwrap();
+        sent.unwrap() as i64
+    };
+    of(so_many + more) - of(so_many)
+}
+
+/// Bins of 2000 keys, their places in whole words, and the transfers to R that a sum takes: those for the products by which targets are compared.
+fn to_r() -> [u64; 3] {
+    let params = sides::circuit_params((2000, 2000), BOTH).opprf;
+    let (bins, row) = (u64::from(params.bins), u64::from(params.bins).next_multiple_of(128));
+    // A number up to l has log l bits, and each target takes a product less.
+    let log = u64::from((params.bits + 1).next_power_of_two().ilog2());
+    [bins, row, row * (log - 1)]
+}
+
+/// What a tree costs for each bin, with its transfers, and that it is far less than columns.
 #[test]
 fn trees_cost_as_many_bytes_as_stated() {
-    let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
+    let [bins, _, of_products] = to_r();
     let ([of_sum, _], _) = cost(Total::Sum);
     for (most, sums, of_a_key, numbers, depth) in [(512, 1, 1, 16, 6), (150, 1, 2, 16, 5), (60, 16, 1, 17, 6)] {
         let groups = Groups { most, sums, of_other: 0, least: 2, of_a_key, labels: true };
@@ -658,9 +695,8 @@ fn trees_cost_as_many_bytes_as_stated() {
         let keys = digests(0, 2000);
         assert_eq!(told, grouped(&keys, &keys, groups));
         let each = 1 + 32 * depth + 16 * numbers;
-        let transfers = (unit - of_sum) as f64 / bins as f64 - (f64::from(of_a_key) * f64::from(each) - 8.0);
-        // Silent transfers are a fraction of a byte each; of so few bins they are more.
-        assert!((0.0..4.0 * f64::from(of_a_key * depth)).contains(&transfers), "{transfers}");
+        let transfers = transfers(of_products, bins * u64::from(of_a_key * depth));
+        assert_eq!((unit - of_sum) as i64 - transfers, (bins * (u64::from(of_a_key * each) - 8)) as i64, "{most}");
         assert!(unit - of_sum < 8 * bins * u64::from(most * (sums + 1)) * 3 / 4);
     }
 }
@@ -669,10 +705,10 @@ fn trees_cost_as_many_bytes_as_stated() {
 /// all groups, or for those under a leaf of a tree.
 #[test]
 fn values_of_the_other_party_cost_as_many_bytes_as_stated() {
-    let params = sides::circuit_params((2000, 2000), BOTH);
-    let (bins, slots) = (u64::from(params.opprf.bins), params.opprf.shape.slots() as u64);
-    for (most, of_a_key, sums, of_other, flags) in
-        [(8, 8, 1, 1, 8), (8, 8, 3, 2, 8), (100, 2, 3, 2, 8), (512, 1, 1, 1, 8)]
+    let slots = sides::circuit_params((2000, 2000), BOTH).opprf.shape.slots() as u64;
+    let [bins, row, of_products] = to_r();
+    for (most, of_a_key, sums, of_other, flags, depth) in
+        [(8, 8, 1, 1, 8, 0), (8, 8, 3, 2, 8, 0), (100, 2, 3, 2, 8, 5), (512, 1, 1, 1, 8, 6)]
     {
         let of = |of_other| Groups { most, sums, of_other, least: 2, of_a_key, labels: true };
         assert_eq!((of(of_other).flags(), of(0).by_trees()), (flags, of(of_other).by_trees()));
@@ -680,14 +716,12 @@ fn values_of_the_other_party_cost_as_many_bytes_as_stated() {
         let ([unit, end], told) = cost(Total::Groups(of(of_other)));
         let keys = digests(0, 2000);
         assert_eq!(told, grouped(&keys, &keys, of(of_other)));
-        // A group has whole words of flags.
-        let row = bins.next_multiple_of(64);
-        let of_values = u64::from(of_other) * (8 * slots + 8 * u64::from(flags) * row) + u64::from(flags) * row / 8;
-        let transfers = (unit - own) as f64 - of_values as f64;
-        // Silent transfers are a fraction of a byte each. Of so few bins they are more, and they are made in lots of a few sizes, so that more of
-        // them may even be fewer bytes.
-        let of_each = transfers / (f64::from(flags) * bins as f64);
-        assert!((-1.0..4.0).contains(&of_each), "{most} {sums}: {of_each}, beside {of_values}");
+        // Two numbers share a store, which has a seed of 16 bytes, and a group has whole words of flags.
+        let (flags, stores) = (u64::from(flags), u64::from(of_other.div_ceil(2)));
+        let of_values = u64::from(of_other) * (8 * slots + 8 * flags * row) + 16 * stores + flags * row / 8;
+        let of_trees = bins * u64::from(of_a_key * depth);
+        let transfers = transfers(of_products + of_trees, flags * row);
+        assert_eq!((unit as i64 - own as i64) - transfers, of_values as i64, "{most} {sums}");
         assert_eq!(end, end_of_own, "the end does not know whose values they are");
     }
 }

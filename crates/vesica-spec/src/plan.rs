@@ -718,10 +718,10 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
             let why = "is missing: noise hides a key in all of its groups, so with shared.dp say in how many it may be, such as of_a_key = 1";
             return refuse("shared.groups.of_a_key", why.to_owned());
         }
-        Some(of_a_key) if !(1..=most.max(1)).contains(&of_a_key) => {
+        // That there are some groups is looked at with their numbers.
+        Some(of_a_key) if most > 0 && !(1..=most).contains(&of_a_key) => {
             let why = format!(
-                "a key may be in {of_a_key} groups; give 1 to {}, which is how many groups there are at most, or leave it out",
-                most.max(1)
+                "a key may be in {of_a_key} groups; give 1 to {most}, which is how many groups there are at most, or leave it out"
             );
             return refuse("shared.groups.of_a_key", why);
         }
@@ -733,6 +733,10 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
                 "shared.sums.of",
                 format!("{:?} is not one of shared.parties ({})", sum.of, shared.parties.join(", ")),
             );
+        }
+        // What a job expects of noise is said in sentences in which braces stand for parties.
+        if sum.name.contains(['{', '}']) {
+            return refuse("shared.sums.name", format!("{:?} has a brace in it; give the sum another name", sum.name));
         }
         if sum.largest == Some(0) {
             return refuse(
@@ -1353,6 +1357,13 @@ output = { path = "out.csv" }
                 "dp = { epsilon = 1.0 }\nsums = [{ name = \"spend\", of = \"bob\" }]",
                 "shared.sums.largest",
                 "is missing for \"spend\"",
+            ),
+            // It would read as a party's name in what the job expects.
+            (
+                "by = [\"r\"], labels = [\"a\"]",
+                "sums = [{ name = \"of {1}\", of = \"bob\" }]",
+                "shared.sums.name",
+                "has a brace in it",
             ),
         ] {
             let error = with(groups, more).unwrap_err();

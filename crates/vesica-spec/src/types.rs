@@ -125,7 +125,8 @@ pub struct Groups {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_a_key: Option<u32>,
     /// A group with fewer common keys than this is not told, and nobody can tell it from a group without any. A number below 5 must be
-    /// accepted as `small_groups`. With `shared.dp` the noisy number is compared, and no number needs to be accepted.
+    /// accepted as `small_groups`. With `shared.dp` the noisy number is compared, and with an epsilon of 2.9 or less none needs to be
+    /// accepted.
     #[serde(default = "least_of_a_group")]
     pub least: u64,
 }

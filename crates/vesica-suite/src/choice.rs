@@ -102,6 +102,13 @@ impl Grouping {
             let why = "0 keys leave no group out; the least is 1, which tells every group with a common key";
             return refusal("shared.groups.least", why.to_owned());
         }
+        if !(1..=self.most).contains(&self.of_a_key) {
+            let why = format!(
+                "a key may be in {} groups; give 1 to {}, which is how many there are",
+                self.of_a_key, self.most
+            );
+            return refusal("shared.groups.of_a_key", why);
+        }
         if self.flags() > Self::FLAGS {
             let why = format!(
                 "with {} for {} groups, a value of the party without the groups would be multiplied {} times for each key, and {} is the most: \

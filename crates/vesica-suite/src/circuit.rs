@@ -12,7 +12,8 @@ use vesica_params::dp::{LARGEST, Laplace};
 use vesica_params::lpn::{self, BINARY, CodeSet};
 use vesica_params::{Level, cuckoo, okvs};
 use vesica_psi::circuit::{self, Total};
-use vesica_psi::{noise, reveals};
+use vesica_psi::noise::{self, Draws};
+use vesica_psi::reveals;
 use vesica_session::{Lines, Reveal, SessionRng};
 
 /// The code of the vector OLE.
@@ -81,7 +82,7 @@ impl Circuit {
             let (least, most) = LARGEST.into_inner();
             let most = most / groups / columns.len() as u64;
             if !(least..=most).contains(largest) {
-                let of = name.map_or(String::new(), |name| format!(" for {name:?}"));
+                let of = name.map_or(String::new(), |name| format!(" {name:?}"));
                 let why =
                     format!("{largest} is no bound that there is noise for{of}; give a number from {least} to {most}");
                 let by_group = choice.result == ResultKind::Groups;
@@ -138,7 +139,7 @@ impl Circuit {
     }
 
     /// What the party at this place draws, for each number that the total is made of and always in their order.
-    fn draw(&self, place: u8, coins: &[u8; 32]) -> Option<Vec<u64>> {
+    fn draw(&self, place: u8, coins: &[u8; 32]) -> Option<Draws> {
         self.choice.dp?;
         let (mut rng, noise) = (noise::chance("vesica 2026 noise of a total", coins), self.noise());
         let (told, counted) = noise.split_at(noise.len() - usize::from(self.counts()));
@@ -146,7 +147,8 @@ impl Circuit {
         let of_groups = std::iter::repeat_n(told, groups).flatten();
         let [on_told, on_count] = self.adds(place);
         let all = of_groups.map(|of| (of, on_told)).chain(counted.iter().map(|of| (of, on_count)));
-        Some(all.map(|(of, adds)| if adds { noise::laplace(of.s, of.t, &mut rng) } else { 0 }).collect())
+        let numbers = all.map(|(of, adds)| if adds { noise::laplace(of.s, of.t, &mut rng) } else { 0 });
+        Some(Draws::new(groups * told.len() + counted.len(), numbers))
     }
 
     /// Bins of a unit for the keys of the party at `place`.
@@ -232,7 +234,7 @@ impl Suite for Circuit {
         total.into_iter().chain(small).chain(chosen).chain(by_group).chain([reveals::KEY_COUNT]).collect()
     }
 
-    fn expects(&self, _: &Sizes) -> Vec<String> {
+    fn expects(&self, sizes: &Sizes) -> Vec<String> {
         let Some(dp) = self.choice.dp else { return Vec::new() };
         let (columns, noise, mut told) = (self.columns(), self.noise(), Vec::new());
         let drawn = |which: usize| [0, 1].iter().filter(|&&place| self.adds(place)[which]).count() as u32;
@@ -256,10 +258,16 @@ impl Suite for Circuit {
         if let (Some(groups), Some(of)) = (self.choice.groups, noise.first()) {
             let none = of.reaches(groups.least, drawn(0));
             told.push(format!(
-                "whether a group has {} keys or more is asked of the noisy number: a group without any is told all the same with probability {none:.1e}, \
-                 and there are {} groups",
+                "whether a group has {} keys or more is asked of the noisy number: of a group with fewer that is told all the same the number is too \
+                 high. A group without any is told with probability {none:.1e}, and there are {} groups",
                 groups.least, groups.most
             ));
+            if let Some(&fewer) = sizes.keys.iter().min().filter(|&&fewer| fewer < groups.least) {
+                told.push(format!(
+                    "a party has {fewer} keys, so no group has {} common ones: whatever is told of a group is noise",
+                    groups.least
+                ));
+            }
         }
         if let (Some(least), Some(of)) = (self.choice.least, noise.last()) {
             let parts = match columns.len() {
@@ -414,7 +422,7 @@ mod tests {
             let compared = usize::from(least.is_some() && result != count);
             for place in [0, 1] {
                 // With so small an epsilon the chance of no noise is 2^-6 for a count, and less for a sum.
-                let drawn: Vec<Vec<u64>> = (0..50).map(|i| suite.draw(place, &[i; 32]).unwrap()).collect();
+                let drawn: Vec<Draws> = (0..50).map(|i| suite.draw(place, &[i; 32]).unwrap()).collect();
                 for which in 0..numbers + compared {
                     let some = drawn.iter().filter(|noise| noise[which] != 0).count();
                     let adds = adds[usize::from(place)][usize::from(which >= numbers)];
@@ -434,14 +442,15 @@ mod tests {
         for result in [ResultKind::Sum, ResultKind::Groups] {
             let suite = noisy(result, &[0, 1], Some(3));
             let of = |coins| suite.draw(0, &[coins; 32]).unwrap();
-            assert_eq!(of(7), of(7));
-            assert!(of(7).iter().zip(of(8)).any(|(one, other)| *one != other));
+            assert_eq!(of(7)[..], of(7)[..]);
+            assert!(of(7).iter().zip(of(8).iter()).any(|(one, other)| one != other));
+            assert_eq!(format!("{:?}", of(7)), "Draws(..)");
             // One draw of each number, none of which follows from another.
-            let mut drawn = of(7);
+            let mut drawn = of(7).to_vec();
             drawn.sort_unstable();
             assert!(drawn.windows(2).filter(|two| two[0] == two[1]).count() < 2, "{drawn:?}");
             let none = Circuit { choice: Choice { dp: None, ..suite.choice } };
-            assert_eq!(none.draw(0, &[7; 32]), None);
+            assert!(none.draw(0, &[7; 32]).is_none());
         }
     }
 
@@ -493,7 +502,7 @@ mod tests {
         let dp = Some(Noise { epsilon: 3.0, sampling: None, largest: None });
         let suite = Circuit::new(&Choice { sums, dp, ..of }).unwrap();
         const RUNS: u16 = 600;
-        let drawn: Vec<Vec<u64>> = (0..RUNS)
+        let drawn: Vec<Draws> = (0..RUNS)
             .map(|run| suite.draw(1, &std::array::from_fn(|byte| run.to_le_bytes()[byte % 2])).unwrap())
             .collect();
         // ε over three columns is 1; a key adds one in two groups, one in all, and one in two.
@@ -520,7 +529,7 @@ mod tests {
         }
         // The same group's numbers, and one number of two groups, have nothing to do with each other: their product is zero on average.
         for (one, other) in [(0, 1), (0, 3), (2, 5), (1, 8)] {
-            let product = |noise: &Vec<u64>| (noise[one] as i64 * noise[other] as i64) as f64;
+            let product = |noise: &Draws| (noise[one] as i64 * noise[other] as i64) as f64;
             let square = |at: usize| drawn.iter().map(|noise| (noise[at] as i64).pow(2) as f64).sum::<f64>();
             let sum: f64 = drawn.iter().map(product).sum();
             let deviation = (square(one) * square(other) / f64::from(RUNS)).sqrt();
@@ -602,6 +611,10 @@ mod tests {
         ] {
             assert!(told.contains(words), "{words}: {told}");
         }
+        assert!(!told.contains("is noise"), "{told}");
+        let few = Sizes { keys: vec![10, 1], ..sizes.clone() };
+        let told = noisy(ResultKind::Groups, &[1], Some(4)).expects(&few).join("\n");
+        assert!(told.contains("a party has 1 keys, so no group has 2 common ones"), "{told}");
         let told = noisy(ResultKind::Groups, &[1], None).expects(&sizes).join("\n");
         assert!(told.contains("of the keys of {1} {0} is told nothing"), "{told}");
     }

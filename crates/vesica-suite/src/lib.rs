@@ -587,9 +587,12 @@ mod tests {
             assert_eq!(refusal, "shared.groups.most", "{most} {sums}");
         }
         for (most, sums) in [(1, 0), (512, 1), (1024, 0), (1, 1023)] {
-            assert!(find(&with(Grouping { most, sums, ..grouping })).is_ok());
+            assert!(find(&with(Grouping { most, sums, of_a_key: 1, ..grouping })).is_ok());
         }
         assert_eq!(refused(&with(Grouping { least: 0, ..grouping }), "the least is 1"), "shared.groups.least");
+        for of_a_key in [0, 65] {
+            assert_eq!(refused(&with(Grouping { of_a_key, ..grouping }), "give 1 to 64"), "shared.groups.of_a_key");
+        }
         let noisy = Choice { dp: Some(Noise { epsilon: 1.0, sampling: None, largest: None }), ..with(grouping) };
         assert_eq!(refused(&noisy, "labels = "), "shared.groups.labels");
         let malicious = Choice { security: Security::Malicious, ..with(grouping) };

@@ -12,6 +12,12 @@ use vesica_session::{Error, LABEL, Label, SessionRng, Values};
 use vesica_spec::{GroupLabel, GroupedPlan, Share};
 use vesica_table::Table;
 
+/// What names the columns that rows are grouped by, in a job.
+const BY: &str = "mine.input.groups";
+
+/// And those that are added up.
+const VALUES: &str = "mine.input.values";
+
 /// The most groups of a table's rows, those without a key included.
 const IN_TABLE: usize = 1 << 16;
 
@@ -55,10 +61,11 @@ impl ByGroup {
         ctl: &Control,
     ) -> Result<Self, JobError> {
         let width = plan.sums.len();
-        let wrong = |row: u64, column: &str, why| JobError::Value {
+        let wrong = |row: u64, (field, column): (&'static str, &str), why| JobError::Value {
             path: table.path().to_owned(),
             row: row + 1,
             column: column.to_owned(),
+            field,
             why,
         };
         // Once by row while they are read, and once by key, with the places of keys.
@@ -85,12 +92,12 @@ impl ByGroup {
                 let row = group_of.len() as u64;
                 let long = "together with the other columns of its group longer than 256 bytes, of which each column takes two more than its text";
                 let label = encode(columns.by.iter().map(|&column| text(column, place)))
-                    .ok_or_else(|| wrong(row, &plan.by[0], long))?;
+                    .ok_or_else(|| wrong(row, (BY, &plan.by[0]), long))?;
                 let group = match known.get(&label) {
                     Some(&group) => group,
                     None if in_table.len() == IN_TABLE => {
                         let why = "one of more than 65536 groups of the table; group by columns with fewer values";
-                        return Err(wrong(row, &plan.by[0], why));
+                        return Err(wrong(row, (BY, &plan.by[0]), why));
                     }
                     None => {
                         in_table.push(label);
@@ -100,7 +107,7 @@ impl ByGroup {
                 };
                 group_of.push(group);
                 for (&column, (name, _)) in columns.sums.iter().zip(&plan.sums) {
-                    values.push(number(text(column, place)).map_err(|why| wrong(row, name, why))?);
+                    values.push(number(text(column, place)).map_err(|why| wrong(row, (VALUES, name), why))?);
                 }
             }
             ctl.event(Event::Done(group_of.len() as u64));
@@ -138,7 +145,7 @@ impl ByGroup {
                 None if !agreed.is_empty() => {
                     let Some(&group) = agreed.get(&in_table[in_table_at as usize]) else {
                         let why = "of a group that shared.groups.labels does not list; agree on that group too, or leave the row out";
-                        return Err(wrong(row, &plan.by[0], why));
+                        return Err(wrong(row, (BY, &plan.by[0]), why));
                     };
                     number_of[in_table_at as usize] = Some(group);
                     group
@@ -146,7 +153,7 @@ impl ByGroup {
                 None => {
                     let Some(&group) = numbers.get(used) else {
                         let why = "of one group more than shared.groups.most allows; agree on a larger number, or group by fewer values";
-                        return Err(wrong(row, &plan.by[0], why));
+                        return Err(wrong(row, (BY, &plan.by[0]), why));
                     };
                     used += 1;
                     number_of[in_table_at as usize] = Some(group);
@@ -161,9 +168,10 @@ impl ByGroup {
         })?;
         end(&mut of_key)?;
         // Then every sum of some of them is one, whatever is common; and with noise too, which is less than 2^62 where there is any.
-        let most = if plan.noisy { i64::MAX >> 1 } else { i64::MAX };
-        if let Some((_, (column, _))) = totals.iter().zip(&plan.sums).find(|(total, _)| **total > most as u128) {
-            return Err(JobError::Overflow { path: table.path().to_owned(), column: column.clone() });
+        let bits = if plan.noisy { 62 } else { 63 };
+        if let Some((_, (column, _))) = totals.iter().zip(&plan.sums).find(|(total, _)| **total >> bits != 0) {
+            let (path, column) = (table.path().to_owned(), column.clone());
+            return Err(JobError::Overflow { path, column, field: VALUES, bits });
         }
         Ok(Self { starts, counts, entries, labels, width })
     }
@@ -249,11 +257,11 @@ impl OfKey<'_> {
     fn end(
         &mut self,
         entries: &mut Entries,
-        wrong: &impl Fn(u64, &str, &'static str) -> JobError,
+        wrong: &impl Fn(u64, (&'static str, &str), &'static str) -> JobError,
     ) -> Result<(), JobError> {
         if self.groups.len() > self.plan.of_a_key as usize {
             let why = "one of a key that is in more groups than shared.groups.of_a_key allows; agree on a larger number, or leave rows out";
-            return Err(wrong(self.first_row, &self.plan.by[0], why));
+            return Err(wrong(self.first_row, (BY, &self.plan.by[0]), why));
         }
         let width = self.plan.sums.len();
         for (place, (column, largest)) in self.plan.sums.iter().enumerate() {
@@ -261,7 +269,7 @@ impl OfKey<'_> {
             let all: u128 = of_sum.map(|number| u128::from(number.unsigned_abs())).sum();
             if largest.is_some_and(|largest| all > largest.into()) {
                 let why = "one of a key whose rows come to more than the largest of shared.sums allows; agree on a larger number, or lower the values";
-                return Err(wrong(self.first_row, column, why));
+                return Err(wrong(self.first_row, (VALUES, column), why));
             }
         }
         let mut order: Vec<usize> = (0..self.groups.len()).collect();

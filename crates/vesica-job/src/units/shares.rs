@@ -49,7 +49,9 @@ pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut Session
             let ch = lines.peer()?;
             ledger.groups(groups::named(&groups, plan, ch)?)?;
         }
-        Found::TooFew => return Err(JobError::TooSmall(plan.shared.limits.min_intersection.unwrap_or_default())),
+        Found::TooFew => {
+            return Err(JobError::too_small(plan, plan.shared.limits.min_intersection.unwrap_or_default()));
+        }
         Found::Places(_) => return Err(Error::Bug("shares named keys".into()).into()),
     }
     lines.all().for_each(|ch| meter.merge(&ch.meter()));

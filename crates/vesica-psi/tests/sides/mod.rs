@@ -25,6 +25,7 @@ use vesica_psi::ecdh::{self, Ecdh};
 use vesica_psi::ecdh3::{self, Ecdh3};
 use vesica_psi::hash::{self, Hash};
 use vesica_psi::ids::{self, Ids};
+use vesica_psi::noise::Draws;
 use vesica_psi::oprf::{self, Role};
 use vesica_psi::{kmprt17, many, nty21, tally};
 use vesica_session::memory::Memories;
@@ -554,7 +555,7 @@ pub fn circuit_params((mine, theirs): (usize, usize), asks: Asks) -> circuit::Pa
         peer_learns: asks.learns.1,
         // The keys of all units.
         fewer: 1000,
-        noise: asks.noise.map(|[mine, _]| mine.to_vec()),
+        noise: asks.noise.map(|[mine, _]| Draws::new(mine.len(), mine.iter().copied())),
     }
 }
 

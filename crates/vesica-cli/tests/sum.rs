@@ -313,7 +313,7 @@ fn a_noisy_total_is_near_the_true_one() {
     let two = noisy("count", "{ epsilon = 16.0 }", 16.0);
     for ended in two.run_well() {
         assert!(ended.stdout.contains("About 40 of your"), "{}", ended.stdout);
-        assert!(ended.stdout.contains("19 times in 20 the two differ by no more than 0"), "{}", ended.stdout);
+        assert!(ended.stdout.contains("19 draws in 20 are no larger than 0"), "{}", ended.stdout);
         assert!(ended.stdout.contains("each key of alice is hidden from bob by (16, 0)"), "{}", ended.stdout);
     }
     assert_eq!(outcome(&two, "alice")["matched"], 40);

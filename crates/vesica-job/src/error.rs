@@ -120,9 +120,9 @@ pub enum JobError {
     },
     /// An intersection that nobody is to learn.
     #[error(
-        "{count}fewer keys are common, or fewer rows match, than shared.limits.min_intersection asks for ({least}); by that agreement nobody is \
-         told more",
-        count = if *.noisy { "by a noisy count " } else { "" }
+        "fewer keys are common, or fewer rows match, than shared.limits.min_intersection asks for ({asked}); by that agreement nobody is told \
+         more",
+        asked = if *.noisy { format!("{least}, by a noisy count") } else { least.to_string() }
     )]
     TooSmall {
         /// How many there were to be at least.

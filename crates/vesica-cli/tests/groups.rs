@@ -495,7 +495,7 @@ fn noise_by_group_that_is_refused_before_contact_costs_nothing() {
     // Each of these keys keeps to the bound, and all of them together may come to what a sum with noise cannot be.
     let rows = (0..1 << 15).map(|i| format!("k{i},north,20,{}\n", 1u64 << 47)).collect::<String>();
     let mut two = noisy(5, 1.0, 5.0);
-    two.write("alice.csv", &format!("id,region,age,cents\n{rows}"));
+    two.write("alice.csv", format!("id,region,age,cents\n{rows}"));
     two.alice.change("largest = 1000000", "largest = 140737488355328");
     two.alice.start().wait(LONG).bad(3, &["cents (mine.input.values)", "2^62 or more", "a sum with noise"]);
     // Too few common keys: that bit is told, and has been paid for.

@@ -462,6 +462,15 @@ class Running(unittest.TestCase):
         self.assertEqual((piano["expected"], piano["found"], set(piano["peaks"])), (20, 20, {"alice", "bob"}))
         self.assertGreater(piano["sent"], 0)
 
+    def test_totals_by_group_are_those_of_a_plain_join(self):
+        self.assertEqual(self.bench("house", "--scale", "0.02", "--most", "2000", "--only", "*64-groups*"), 0)
+        found = {one.job.words: one.runs[0] for one in results.load(self.results)}
+        self.assertEqual(set(found), {"rr22 64 groups", "rr22 64 groups values of both"})
+        # 655 keys are common, some of them in groups of fewer than five.
+        self.assertEqual(len({run["found"] for run in found.values()}), 1)
+        self.assertTrue(all(run["right"] and 500 < run["found"] <= 655 for run in found.values()), found)
+        self.assertGreater(found["rr22 64 groups values of both"]["sent"], found["rr22 64 groups"]["sent"])
+
     def test_a_slow_network_is_slow_and_says_how_it_was_made(self):
         job = jobs.Job("job", "rr22", (3000, 3000), 1500, network="10Mbps/20ms")
         parsed = command.parser().parse_args(

@@ -321,6 +321,18 @@ def test_a_row_group_that_begins_with_a_key_is_not_all_of_it(place: Path, monkey
             rows.weigh(rows.files(place / f"{name}.parquet"), ["id"])
 
 
+def test_several_identifiers_of_a_row_are_refused_before_anybody_is_met(place: Path, port: int) -> None:
+    tables(place, 30)
+    alice, _ = jobs(port, protocol="rr22", identifiers=[{"name": "email"}], match="any", limits={"max_keys": 100})
+    alice["mine"]["input"]["keys"] = {"email": "id"}
+    how: dict[str, Any] = {"storage": str(place / "storage"), "workers": 3, "doors": None, "advertise": None, "accept": (), "progress": None}
+    with pytest.raises(vesica.ConfigError, match="shared.identifiers.*not in a cluster.*run on one machine"):
+        drive.of_files(Twice(), alice, str(place / "alice"), str(place / "out"), {}, how)
+    # Of rows that a cluster has in a table of its own, the columns are named a second time.
+    with pytest.raises(vesica.ConfigError, match="shared.identifiers.*not in a cluster.*run on one machine"):
+        drive.of_table(alice, ["id"], {})
+
+
 def test_a_key_of_too_many_rows_is_refused_before_anybody_is_met(place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was found when a part was packed, and the other side had cut and packed its table by then."""
     monkeypatch.setattr(rows, "HEAVIEST", 400 * rows.RECORD)

@@ -99,7 +99,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
         (Err(error), _) => Err(error),
         (Ok(()), _) => Err(vesica_session::Error::Bug("a run ended without a result".into()).into()),
     };
-    if matches!(report, Err(JobError::TooSmall(_))) {
+    if matches!(report, Err(JobError::TooSmall { .. })) {
         // The ledger holds matches that nobody may see.
         ledger.remove()?;
         return report;
@@ -401,7 +401,7 @@ impl<'a> Side<'a> {
         let start = ledger.started().cloned();
         let lists = start.as_ref().map_or(&[][..], |start| &start.lists);
         if let Some(least) = settle::too_small(plan, common, lists) {
-            return Err(JobError::TooSmall(least));
+            return Err(JobError::too_small(plan, least));
         }
         let Some(start) = start.filter(|_| plan.learns_alone()) else {
             return Err(if error.is_over() { error } else { JobError::LastWord(Box::new(error)) });

@@ -30,8 +30,9 @@ use vesica_types::{Party, UnitId};
 /// The kind of the file, and the number of its format. A run may not go on under another one: with number 8 the same coins give other noise
 /// too, and two totals of one table with two noises would tell more than one. Before number 9 a salt was not bound to the parties'
 /// certificates, before number 10 an attempt did not say how many units the job was cut into, before number 11 keys were
-/// hashed in two steps, and numbered by the first, and before number 12 nobody had said how many identifiers a row may have.
-pub const KIND: &[u8; 15] = b"vesica ledger12";
+/// hashed in two steps, and numbered by the first, before number 12 nobody had said how many identifiers a row may have,
+/// and before number 13 the same coins gave other noise of a sum beside a least number, and other columns of values or groups were no other run.
+pub const KIND: &[u8; 15] = b"vesica ledger13";
 
 /// Where the ledger of the party `me` is.
 pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {

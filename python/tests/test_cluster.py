@@ -1115,6 +1115,17 @@ def test_parts_of_a_run_that_has_not_ended_are_this_runs_to_write(bucket: str, t
         output.Place("s3://nothing/out", "-a").put(4, functools.partial(pq.write_table, none))
     lost = OSError("Error performing PUT https://a.example/b/c?sv=2026&sig=S%3D in 3s - 403: <Code>No</Code>\n\nDebug source:\nuri: https://a.example/b/c?sig=S")
     assert storage.why(lost) == "Error performing PUT https://a.example/b/c in 3s - 403: <Code>No</Code>"
+    for body, left in (
+        ('<?xml version="1.0"?><Error xmlns="a"><Code>No</Code><Token xmlns="b">SECRET</Token></Error>', '<Error xmlns="a"><Code>No</Code></Error>'),
+        ("<Error><Message>not now</Message><s3:Token>SECRET</s3:Token></Error>", "<Error><Message>not now</Message></Error>"),
+        ("<Code>No</Code><CanonicalRequest>GET x-amz-security-token:SECR", "<Code>No</Code>"),
+        ("<Code>No</Code><Token>SECRET</Tok", "<Code>No</Code>"),
+        ("<Code>No</Code><Token>SECRET<", "<Code>No</Code>"),
+        ("a plain answer: 1 < 2", "a plain answer: 1 < 2"),
+    ):
+        assert storage.why(OSError(f"403: {body}")) == f"403: {left}"
+    with pytest.raises(FileNotFoundError, match="s3://bucket/out/nothing: is not there$"):
+        there.get("nothing")
     for given, what in (("memory:///x", "output"), (f"file://{path}/x", "output"), ("memory:///x", "storage")):
         with pytest.raises(vesica.ConfigError, match=f"{what}: {given}: is no object store that several machines see; name a folder"):
             storage.address(given, what)

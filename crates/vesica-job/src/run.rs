@@ -72,7 +72,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     plan.notes.iter().for_each(|note| ctl.note(note.clone()));
     let local = local::open(plan, io, ctl)?;
     let mut ledger = Ledger::open(plan, &local.scratch, &local.io.world.disk, ctl)?;
-    budget::room(plan, ledger.started().map(|start| &start.salt), &local.io.world)?;
+    budget::room(plan, ledger.started().map(|start| &start.salt), &local.io.world, ctl)?;
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
     let met = side.meet(&mut ledger, &mut clock, ctl);
     let report = match (met, std::mem::replace(&mut side.stage, Stage::Read)) {
@@ -451,7 +451,7 @@ impl<'a> Side<'a> {
             link::room(plan, &agreed.sizes)?;
         }
         // Noise is paid for before anything is sent that it hides, and after a break it is the same again.
-        budget::spend(plan, &agreed.salt, &world)?;
+        budget::spend(plan, &agreed.salt, &world, ctl)?;
         let mut drawn_once =
             plan.suite.draws_once().then(|| SessionRng::from_seed(zeroize::Zeroizing::new(*agreed.coins.expose())));
         let rng_of_the_run = drawn_once.as_mut().unwrap_or(&mut rng);

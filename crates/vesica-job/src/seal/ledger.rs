@@ -794,6 +794,34 @@ mod tests {
         refused(&|_| {}, "not a ledger");
     }
 
+    /// Totals of other columns under one noise would tell more than one total.
+    #[test]
+    fn a_run_of_other_groups_or_sums_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let with = |by: &[&str], sums: [&str; 2]| {
+            let mut plan = job(dir.path(), "");
+            let by = by.iter().map(|by| (*by).to_owned()).collect();
+            let sums = sums.map(|sum| (sum.to_owned(), None)).to_vec();
+            plan.grouped = Some(vesica_spec::GroupedPlan { by, sums, most: 8, of_a_key: 1 });
+            plan
+        };
+        let opened = |plan: Plan| open(&plan).and_then(|mut ledger| ledger.identify(&hash(&plan)));
+        written(&with(&["region"], ["price", "tax"]));
+        let was = "id, groups by \"region\", sum of \"price\", sum of \"tax\"; restore mine.input.keys, value, values and groups";
+        for other in [
+            with(&["city"], ["price", "tax"]),
+            with(&[], ["price", "tax"]),
+            with(&["region"], ["price", "cost"]),
+            // Two columns that change places.
+            with(&["region"], ["tax", "price"]),
+            job(dir.path(), ""),
+        ] {
+            let error = opened(other).unwrap_err().to_string();
+            assert!(error.contains(&format!("another choice of columns, {was}")), "{error}");
+        }
+        opened(with(&["region"], ["price", "tax"])).unwrap();
+    }
+
     #[test]
     fn a_sealed_ledger_needs_its_key_and_shows_nothing() {
         let dir = tempfile::tempdir().unwrap();

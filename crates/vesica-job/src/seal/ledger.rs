@@ -802,7 +802,8 @@ mod tests {
             let mut plan = job(dir.path(), "");
             let by = by.iter().map(|by| (*by).to_owned()).collect();
             let sums = sums.map(|sum| (sum.to_owned(), None)).to_vec();
-            plan.grouped = Some(vesica_spec::GroupedPlan { by, sums, most: 8, of_a_key: 1 });
+            plan.grouped =
+                Some(vesica_spec::GroupedPlan { by, sums, most: 8, labels: Vec::new(), of_a_key: 1, noisy: false });
             plan
         };
         let opened = |plan: Plan| open(&plan).and_then(|mut ledger| ledger.identify(&hash(&plan)));

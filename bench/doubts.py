@@ -67,11 +67,6 @@ In the comparison with SEAL-PIR the steps of BGV are {sums[bgv]} ms, and its tot
 {steps[seal][0]:g} ms of the queries are what its tables give for a whole retrieval from 100 rows, {value(bgv, 100, "time", "query"):g} and
 {value(ckks, 100, "time", "query"):g}. The formula for BGV, {slope:g} · n + {start:g} ms, gives {slope * 100 + start:g} ms at 100 rows, where the table has
 {queries[100]:g}, and {slope * 10000 + start:g} ms at 10,000, where it has {queries[10000]:g}.""",
-        """## kctsb: names
-
-"SEAL-PIR (CKKS)" does not exist: SealPIR works over BFV. The link that the document gives for Piano, ePrint 2023/1137, is another paper;
-Piano is ePrint 2023/452. OT-PSI is marked as "simplified OT (not production-ready)"; its section says "using IKNP OT Extension", and the
-list of what is done has "Full IKNP OT Extension" open.""",
         hours(),
         more_for_less(),
     ]

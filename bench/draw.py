@@ -51,7 +51,8 @@ def everything() -> dict[Path, str]:
         raise LookupError(f"pages/README.md: {figure!r} has no kept result behind it; write {{{{result …}}}}")
     pages = {"README.md": expand(template, kept)}
     for name in tables.names():
-        pages[f"{name}.md"] = published(tables.load(name), kept)
+        if any(here(cell, table, kept) for table in [tables.load(name)] for cell in table.cells):
+            pages[f"{name}.md"] = published(tables.load(name), kept)
     pages["doubts.md"] = "# Figures that cannot be true\n\n" + DOUBTS + doubts.all_of_them()
     drawn |= {BOOK / name: MADE + text for name, text in pages.items()}
     drawn[BOOK / "all.html"] = markdown.page("Vesica: benchmarks", pages, {path.name: text for path, text in drawn.items()})
@@ -92,15 +93,15 @@ def within(text: str, name: str, drawn: str) -> str:
 def expand(template: str, kept: list[results.Result]) -> str:
     """A template with its tables and figures."""
 
-    said: dict[str, str] = {}
-
     def block(match: re.Match) -> str:
         kind, name = match[1].split(maxsplit=1)
         if kind == "noted":
-            return noted(name, said)
+            return noted(name)
         if kind == "plot":
             title = plots.TITLES[name]
             return f"![{title}]({name}.svg)\n"
+        if name == "places":
+            return "".join(f"- {place}: {words}\n" for place, words in results.noted()["machines"].items())
         drawn = {"runs": listed, "machines": machines, "published": contents, "retrieval": retrieval, "powers": powers}
         return drawn[name](kept)
 
@@ -176,9 +177,11 @@ def lean(columns: list[str], rows: list[list], most: int | None = None) -> str:
     return text + head([columns[place] for place in kept]) + "".join(row([line[place] for place in kept]) for line in rows)
 
 
-def marks(result: results.Result) -> str:
-    """What has to be known of a figure: other work that disturbed it, and the machine if it is not the usual one."""
+def marks(result: results.Result, runs: bool = False) -> str:
+    """What has to be known of a figure: other work that disturbed it, the machine if it is not the usual one, and how many runs it is the
+    median of where these are not three."""
     known = (["busy"] if result.busy else []) + ([result.letter] if result.elsewhere else [])
+    known += ["once" if len(result.runs) == 1 else f"{len(result.runs)} runs"] if runs and len(result.runs) != 3 else []
     return f" ({', '.join(known)})" if known else ""
 
 
@@ -187,11 +190,11 @@ def measured(result: results.Result) -> list:
     job = result.job
     sent, received = result.median("sent"), result.median("received")
     both = None if sent is None else f"{(sent + received) / max(job.rows):.1f}"
-    walls = amount(result.median("wall_s"), "s").removesuffix(" s") + marks(result)
+    walls = amount(result.median("wall_s"), "s").removesuffix(" s") + marks(result, runs=True)
     memory = amount(result.median("peak_memory"), "MiB").removesuffix(" MiB")
     cpu = None if result.median("cpu_s") is None else digits(result.median("cpu_s"))
-    one = "one process" if job.kind == "bench" else None
-    return [parties(job), one, len(result.runs), walls, cpu, memory, both]
+    rows = parties(job) + (", one process" if job.kind == "bench" else "")
+    return [rows, walls, cpu, memory, both]
 
 
 def unlike(result: results.Result) -> str:
@@ -212,14 +215,15 @@ def origin(result: results.Result) -> str:
     return " ".join(part for part in [result.data["date"], result.data.get("commit")] if part)
 
 
-MEASURED = ["rows", "where", "runs", "wall s, median", "CPU s, all", "peak MiB, largest", "bytes a row, both ways"]
+MEASURED = ["rows", "wall s, median", "CPU s, all", "peak MiB, largest", "bytes a row, both ways"]
 
 
 def name(job: jobs.Job) -> str:
     """A job's protocol, as a job says it, and whose program it is."""
     result = f"{job.groups} groups" if job.groups else f'`result = "{job.result}"`' if job.result else None
     parties = f"{len(job.rows)} parties" if job.result and len(job.rows) > 2 else None
-    words = f"`{job.protocol}`" + "".join(f", {word}" for word in [job.curve, job.mode, job.security, result, parties] if word)
+    values = f"values of {job.values}" if job.values else None
+    words = f"`{job.protocol}`" + "".join(f", {word}" for word in [job.curve, job.mode, job.security, result, values, parties] if word)
     if job.kind == "peer":
         return f"SecretFlow, {job.protocol}"
     return words + (", a service" if job.kind == "service" else "")
@@ -235,10 +239,13 @@ NOTHING = "Nothing of this was run yet.\n"
 
 
 def listed(kept: list[results.Result]) -> str:
-    """A table of the intersections that were run here, each once. Those of few rows and over slow networks stand on the pages of published
-    tables."""
+    """A table of the intersections that were run here: each with 2^20 rows, and with the most. Plots have the other sizes, and the pages of
+    published tables have them too, and slow networks."""
     jobs_ = {result.job: None for result in kept if result.job.kind != "pir" and result.job.network is None and max(result.job.rows) >= 1 << 16}
-    found = sorted((results.find(kept, job) for job in jobs_), key=order)
+    most: dict[tuple, int] = {}
+    for job in jobs_:
+        most[like(job)] = max(most.get(like(job), 0), *job.rows)
+    found = sorted((results.find(kept, job) for job in jobs_ if max(job.rows) in (1 << 20, most[like(job)])), key=order)
     if not found:
         return NOTHING
     table = lean(["what", *MEASURED], [[name(result.job), *measured(result)] for result in found])
@@ -246,10 +253,18 @@ def listed(kept: list[results.Result]) -> str:
     return table + (f"\n{otherwise}\n" if otherwise else "")
 
 
+def like(job: jobs.Job) -> tuple:
+    """What jobs that differ in their sizes alone have in common."""
+    return (job.kind, job.words, len(job.rows))
+
+
 def retrieval(kept: list[results.Result]) -> str:
-    """What `vesica bench pir` measured, but for what stands on the page of a published table."""
+    """What `vesica bench pir` measured, but for what stands on the page of a published table, and for what other work disturbed where
+    another size was not disturbed."""
     drawn = {job for table in map(tables.load, tables.names()) for cell in table.cells if (job := jobs.of_cell(table, cell))}
     found = sorted((result for result in kept if result.job.kind == "pir" and result.job not in drawn), key=order)
+    quiet = {scheme(result.job) for result in found if not result.busy}
+    found = [result for result in found if not result.busy or scheme(result.job) not in quiet]
     if not found:
         return NOTHING
     columns = ["scheme", "records", "bytes each", "prepare s", "client keeps KB", "up KB", "down KB", "client ms", "server ms", "GB/s", "right answers"]
@@ -323,7 +338,7 @@ def large() -> str:
     """The largest table that was matched, beside the whitepaper: for the README."""
     entry = next(entry for entry in results.noted()["entries"] if entry["name"] == "sixteen")
     which, wall, _, theirs, ratio = entry["rows"][-1]
-    text = f"{which} rows a side, {entry['date']}, on {entry['machine']}: {wall} s.\n"
+    text = f"{which} rows a side, {entry['date']}, on {results.noted()['machines'][entry['machine']]}, both parties on it: {wall} s.\n"
     text += f"SecretFlow's whitepaper prints {theirs} s for two machines of 32 cores, {ratio} times as long.\n"
     two = next(entry for entry in results.noted()["entries"] if entry["name"] == "two-billion")
     text += f"On 2 cores, with 8 GiB a party and 42 GB of scratch in all: {two['rows'][0][1]} s.\n"
@@ -346,18 +361,14 @@ def contents(kept: list[results.Result]) -> str:
     for one in tables.names():
         table = tables.load(one)
         have = sum(here(cell, table, kept) is not None for cell in table.cells)
-        text += row([f"[{table.title}]({one}.md)", table.document, len(table.cells), have])
+        text += row([f"[{table.title}]({one}.md)" if have else table.title, table.document, len(table.cells), have])
     return text
 
 
-def noted(which: str, said: dict[str, str]) -> str:
-    """Figures without a report, with what is known of them. `said` has what the entry before said, which is not said again."""
+def noted(which: str) -> str:
+    """Figures without a report, with what is known of them."""
     entry = next(entry for entry in results.noted()["entries"] if entry["name"] == which)
-    known = {"where": f"{entry['date']}, {entry['machine']}; from {entry['source']}.", "how": entry["about"]}
-    told = [words for key, words in known.items() if words and said.get(key) != words]
-    again = [] if len(told) == len(known) else ["Else as above."] if told else ["As above."]
-    said.update(known)
-    text = f"**{entry['title']}.** {' '.join(told + again)}\n\n"
+    text = f"**{entry['title']}.** {entry['date']}, {entry['machine']}, {entry['source']}. {entry['about']}".rstrip() + "\n\n"
     return text + head(entry["columns"]) + "".join(row(cells) for cells in entry["rows"])
 
 
@@ -508,18 +519,19 @@ def beside(table: tables.Table, known: list) -> str:
     text = ""
     for section in dict.fromkeys(key[0] for key in lines):
         of = {key[1:]: line for key, line in lines.items() if key[0] == section}
+        # What was measured at no size compares nothing, and is in the document.
+        run = {(key[0], key[1], key[3]) for key, line in of.items() if line["here"]}
+        of = {key: line for key, line in of.items() if line["here"] or key[2] and (key[0], key[1], key[3]) in run and len(columns) == 1}
+        if not of:
+            continue
         there = [one for one in columns if any(one in line for line in of.values())]
         text += f"## {section}\n\n"
         if by := by_size(of, there):
             text += by + "\n"
-            # What is left has no size, such as a parameter, so nothing was run for it.
-            of = {key: line for key, line in of.items() if not key[2]}
-            names = [*KEYS, "unit", *map(machine_name, there)]
-            rows = [[*key, line["unit"], *[line.get(one) for one in there]] for key, line in of.items()]
-        else:
-            names = [*KEYS, "unit", *map(machine_name, there), "here"]
-            rows = [[*key, line["unit"], *[line.get(one) for one in there], line["here"]] for key, line in of.items()]
-        text += lean(names, rows, len(KEYS) + 1) + "\n" if rows else ""
+            continue
+        names = [*KEYS, "unit", *map(machine_name, there), "here"]
+        rows = [[*key, line["unit"], *[line.get(one) for one in there], line["here"]] for key, line in of.items() if line["here"]]
+        text += lean(names, rows, len(KEYS) + 1) + "\n"
     return text
 
 

@@ -41,12 +41,14 @@ class Job:
     #: What alice is told in the place of rows: "count", "sum" or "groups", and in how many groups.
     result: str | None = None
     groups: int | None = None
+    #: "both" if a sum of each party's values is told of each group.
+    values: str | None = None
 
     @property
     def words(self) -> str:
         """The protocol and what was chosen of it."""
         words = [self.protocol, self.curve, self.mode, self.security, self.preset]
-        words += [f"{self.groups} groups" if self.groups else self.result]
+        words += [f"{self.groups} groups" if self.groups else self.result, f"values of {self.values}" if self.values else None]
         return " ".join(word for word in words if word)
 
     @property

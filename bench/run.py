@@ -270,6 +270,9 @@ def job_file(job, party: str, parties: list[str], prints: dict[str, str], betwee
         shared.append(f'result = "{job.result}"')
     if job.groups:
         shared.append(f'groups = {{ of = "{job.owner}", by = ["g"], most = {job.groups}, of_a_key = 1, least = 5 }}')
+    if job.values:
+        shared.append(f'sums = [{{ name = "spend", of = "{job.owner}" }}, {{ name = "views", of = "alice" }}]')
+        shared.append('accept = ["chosen_values"]')
     if len(parties) == 3 and job.protocol == "ecdh":
         shared.append('accept = ["pair_count"]')
     if len(parties) == 3 and job.result:
@@ -286,6 +289,8 @@ def job_file(job, party: str, parties: list[str], prints: dict[str, str], betwee
     file, value = party, ""
     if party == job.owner:
         file, value = (grouped_name(job), "") if job.groups else (party, ', value = "c1"')
+    elif job.values:
+        value = ', values = { views = "c1" }'
     mine.append(f'input = {{ path = "{file}.csv", keys = ["id"]{value} }}')
     if party == "alice" and job.result in (None, "groups"):
         mine.append('output = { path = "alice.out.csv" }')
@@ -299,15 +304,16 @@ def job_file(job, party: str, parties: list[str], prints: dict[str, str], betwee
 
 def grouped_name(job) -> str:
     """The table of the party with groups."""
-    return f"{job.owner}-{job.groups}"
+    return f"{job.owner}-{job.groups}" + ("-values" if job.values else "")
 
 
 def grouped(folder: Path, job) -> None:
-    """Makes that table: each row is in one of the groups."""
+    """Makes that table: each row is in one of the groups, and has a value if these are added up."""
     with (folder / f"{job.owner}.csv").open(encoding="utf-8") as rows, (folder / f"{grouped_name(job)}.csv").open("w", encoding="utf-8") as out:
         next(rows)
-        out.write("id,g\n")
-        out.writelines(f"{key},{int(value) % job.groups}\n" for key, value in (line.rstrip("\n").split(",")[:2] for line in rows))
+        out.write("id,g,spend\n" if job.values else "id,g\n")
+        for key, value in (line.rstrip("\n").split(",")[:2] for line in rows):
+            out.write(f"{key},{int(value) % job.groups}{',' + value if job.values else ''}\n")
 
 
 def total(folder: Path, job, told: dict) -> tuple[int, bool]:
@@ -317,16 +323,28 @@ def total(folder: Path, job, told: dict) -> tuple[int, bool]:
         common = {line.rstrip("\n") for line in rows}
     if job.result == "count":
         return told["matched"], told["matched"] == len(common)
-    with (folder / f"{job.owner}.csv").open(encoding="utf-8") as rows:
-        next(rows)
-        values = [int(value) for key, value in (line.rstrip("\n").split(",")[:2] for line in rows) if key in common]
+
+    def values_of(party: str) -> dict[str, int]:
+        with (folder / f"{party}.csv").open(encoding="utf-8") as rows:
+            next(rows)
+            return {key: int(value) for key, value in (line.rstrip("\n").split(",")[:2] for line in rows) if key in common}
+
+    values = values_of(job.owner)
     if job.result == "sum":
-        return len(values), told["sum"] == sum(values)
-    keys = Counter(str(value % job.groups) for value in values)
+        return len(values), told["sum"] == sum(values.values())
+    keys, spend, views = Counter(), Counter(), Counter()
+    others = values_of("alice") if job.values else {}
+    for key, value in values.items():
+        group = str(value % job.groups)
+        keys[group] += 1
+        spend[group] += value
+        views[group] += others.get(key, 0)
+    wanted = {group: [n, spend[group], views[group]] if job.values else [n] for group, n in keys.items() if n >= 5}
     with (folder / "alice.out.csv").open(encoding="utf-8") as rows:
         next(rows)
-        found = {group: int(keys) for group, keys in (line.rstrip("\n").split(",") for line in rows)}
-    return sum(found.values()), found == {group: n for group, n in keys.items() if n >= 5}
+        # Beside each sum stands its mean.
+        found = {group: [int(number) for number in numbers[:1] + numbers[1::2]] for group, *numbers in (line.rstrip("\n").split(",") for line in rows)}
+    return sum(numbers[0] for numbers in found.values()), found == wanted
 
 
 def service_files(job, prints: dict[str, str], between, port: int) -> tuple[str, str]:

@@ -5,19 +5,26 @@ use std::sync::{Arc, LazyLock, Mutex};
 use vesica_session::{
     Channel, Error, Fault, Found, LABEL, Lines, List, Meter, Misbehaviour, Result, SessionRng, Unit, Values, memory,
 };
-use vesica_suite::{Choice, CurveName, Grouping, Mode, Noise, Opened, ProtocolName, ResultKind, Seat, Security, Sizes, Terms};
+use vesica_suite::{
+    Choice, CurveName, Grouping, Mode, Noise, Opened, ProtocolName, ResultKind, Seat, Security, Sizes, Summed, Terms,
+};
 use vesica_testkit::{bob, carol, digests, fixed_rng, many_with};
 use vesica_types::{Coins, Digest, Party, TagLen, UnitId};
 
 /// Alice's groups, where a job has some: few, and so many that they go by trees.
-const FEW: Grouping = Grouping { of: 0, most: 5, sums: 1, of_other: 0, least: 2, of_a_key: 5 };
+const FEW: Grouping = Grouping { of: 0, most: 5, sums: 1, of_other: 0, least: 2, of_a_key: 5, agreed: false };
 const MANY: Grouping = Grouping { most: 64, of_a_key: 1, ..FEW };
 /// The same with a sum of Bob's too.
 const BOTH: Grouping = Grouping { sums: 2, of_other: 1, ..FEW };
 const MANY_OF_BOTH: Grouping = Grouping { sums: 2, of_other: 1, ..MANY };
+/// And with labels that are agreed on, which is what noise takes.
+const AGREED: Grouping = Grouping { agreed: true, ..BOTH };
 
 /// Everything that a job of two or three parties may ask for: an honest Alice is the first of them.
 pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
+    fn sum(number: u32) -> Summed {
+        Summed { name: format!("s{number}"), largest: Some(1000) }
+    }
     let mut all = Vec::new();
     let results = [ResultKind::Rows, ResultKind::Count, ResultKind::Sum, ResultKind::Shares, ResultKind::Groups, ResultKind::Ids];
     let mut add = |grouping, parties: usize, learners: &[u8], pivot, result, dp, least| {
@@ -29,6 +36,10 @@ pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
                 security: Security::default(),
                 curve,
                 groups: (result == ResultKind::Groups).then_some(grouping),
+                sums: match result {
+                    ResultKind::Groups => (0..grouping.sums).map(sum).collect(),
+                    _ => Vec::new(),
+                },
                 values: (parties == 2 && result == ResultKind::Sum).then_some(0),
                 dp,
                 least,
@@ -73,6 +84,9 @@ pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
     for learners in [&[0][..], &[1], &[0, 1]] {
         add(BOTH, 2, learners, None, ResultKind::Groups, None, None);
         add(MANY_OF_BOTH, 2, learners, None, ResultKind::Groups, None, None);
+    }
+    for (learners, least) in [(&[0][..], None), (&[1], Some(3)), (&[0, 1], None)] {
+        add(AGREED, 2, learners, None, ResultKind::Groups, noise(None, None), least);
     }
     all
 });
@@ -147,10 +161,11 @@ impl Case {
                 let values: Vec<u64> = if terms.values == Some(place) { (0..here as u64).collect() } else { Vec::new() };
                 let (values, labels) = match choice.groups {
                     Some(groups) => {
-                        let (most, width, labels) = match groups.of == place {
-                            true => (groups.most, groups.sums - groups.of_other, groups.most),
-                            false => (1, groups.of_other, 0),
+                        let (most, width) = match groups.of == place {
+                            true => (groups.most, groups.sums - groups.of_other),
+                            false => (1, groups.of_other),
                         };
+                        let labels = if groups.of == place || groups.agreed { groups.most } else { 0 };
                         let entries: Vec<(u32, u32)> = (0..here as u32).map(|key| (key, key % most)).collect();
                         let numbers: Vec<u64> = (0..here as u64 * u64::from(width)).collect();
                         (Values::new(width as usize, entries, numbers)?, vec![[7; LABEL]; labels as usize])

@@ -321,6 +321,18 @@ def test_a_row_group_that_begins_with_a_key_is_not_all_of_it(place: Path, monkey
             rows.weigh(rows.files(place / f"{name}.parquet"), ["id"])
 
 
+def test_several_identifiers_of_a_row_are_refused_before_anybody_is_met(place: Path, port: int) -> None:
+    tables(place, 30)
+    alice, _ = jobs(port, protocol="rr22", identifiers=[{"name": "email"}], match="any", limits={"max_keys": 100})
+    alice["mine"]["input"]["keys"] = {"email": "id"}
+    how: dict[str, Any] = {"storage": str(place / "storage"), "workers": 3, "doors": None, "advertise": None, "accept": (), "progress": None}
+    with pytest.raises(vesica.ConfigError, match="shared.identifiers.*not in a cluster.*run on one machine"):
+        drive.of_files(Twice(), alice, str(place / "alice"), str(place / "out"), {}, how)
+    # Of rows that a cluster has in a table of its own, the columns are named a second time.
+    with pytest.raises(vesica.ConfigError, match="shared.identifiers.*not in a cluster.*run on one machine"):
+        drive.of_table(alice, ["id"], {})
+
+
 def test_a_key_of_too_many_rows_is_refused_before_anybody_is_met(place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was found when a part was packed, and the other side had cut and packed its table by then."""
     monkeypatch.setattr(rows, "HEAVIEST", 400 * rows.RECORD)
@@ -1103,6 +1115,17 @@ def test_parts_of_a_run_that_has_not_ended_are_this_runs_to_write(bucket: str, t
         output.Place("s3://nothing/out", "-a").put(4, functools.partial(pq.write_table, none))
     lost = OSError("Error performing PUT https://a.example/b/c?sv=2026&sig=S%3D in 3s - 403: <Code>No</Code>\n\nDebug source:\nuri: https://a.example/b/c?sig=S")
     assert storage.why(lost) == "Error performing PUT https://a.example/b/c in 3s - 403: <Code>No</Code>"
+    for body, left in (
+        ('<?xml version="1.0"?><Error xmlns="a"><Code>No</Code><Token xmlns="b">SECRET</Token></Error>', '<Error xmlns="a"><Code>No</Code></Error>'),
+        ("<Error><Message>not now</Message><s3:Token>SECRET</s3:Token></Error>", "<Error><Message>not now</Message></Error>"),
+        ("<Code>No</Code><CanonicalRequest>GET x-amz-security-token:SECR", "<Code>No</Code>"),
+        ("<Code>No</Code><Token>SECRET</Tok", "<Code>No</Code>"),
+        ("<Code>No</Code><Token>SECRET<", "<Code>No</Code>"),
+        ("a plain answer: 1 < 2", "a plain answer: 1 < 2"),
+    ):
+        assert storage.why(OSError(f"403: {body}")) == f"403: {left}"
+    with pytest.raises(FileNotFoundError, match="s3://bucket/out/nothing: is not there$"):
+        there.get("nothing")
     for given, what in (("memory:///x", "output"), (f"file://{path}/x", "output"), ("memory:///x", "storage")):
         with pytest.raises(vesica.ConfigError, match=f"{what}: {given}: is no object store that several machines see; name a folder"):
             storage.address(given, what)

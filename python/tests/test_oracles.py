@@ -186,6 +186,50 @@ def test_totals_by_group_of_values_of_both(port: int, most: int, of_a_key: int, 
         assert all(row["times_mean"] == row["times"] / row["keys"] for row in told)
 
 
+def test_noisy_totals_by_group_are_near_the_true_ones(port: int, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    regions = ["north", "south", "west"]
+    sales = pa.Table.from_pylist([{"id": f"c{row}", "region": regions[row % 3], "cents": chance.randrange(-500, 500)} for row in range(900)])
+    campaign = pa.table({"id": [f"c{i}" for i in range(300, 1200)], "times": [i % 10 for i in range(300, 1200)]})
+
+    def told(epsilon: float, most: float) -> list[dict[str, Any]]:
+        alice, bob = jobs(
+            port,
+            result="groups",
+            learns=["alice", "bob"],
+            # "east" has no row, and is told if noise says so.
+            groups={"of": "alice", "by": ["region"], "labels": ["east", *regions], "of_a_key": 1, "least": 20},
+            sums=[{"name": "spend", "of": "alice", "largest": 500}, {"name": "views", "of": "bob", "largest": 10}],
+            dp={"epsilon": epsilon},
+            # Above 2.9 noise does not hide what groups and values were chosen for.
+            accept=["chosen_groups", "chosen_values"],
+        )
+        alice["mine"]["input"]["values"] = {"spend": "cents"}
+        bob["mine"]["input"]["values"] = {"views": "times"}
+        for job in (alice, bob):
+            job["mine"]["budget"] = {"path": str(tmp_path / job["mine"]["name"]), "epsilon": most}
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(vesica.run, bob, input=campaign)
+            reports = [vesica.run(alice, input=sales), other.result()]
+        tables = [report.table.to_arrow().to_pylist() for report in reports]
+        assert tables[0] == tables[1] and [one.name for one in reports[0].revealed][0] == "group_totals_noisy"
+        return tables[0]
+
+    query = "SELECT region, COUNT(*), SUM(cents), SUM(times) FROM sales JOIN campaign USING (id) GROUP BY region"
+    true = {region: [keys, int(cents), int(times)] for region, keys, cents, times in duckdb.sql(query).fetchall()}
+    # Three columns share epsilon, and two parties draw: a number of keys is off by more than 9 once in 10^18.
+    found = told(16.0, 17.0)
+    assert {row["region"] for row in found} == set(regions)
+    for row in found:
+        keys, cents, times = true[row["region"]]
+        assert abs(row["keys"] - keys) <= 9 and abs(row["spend"] - cents) <= 9 * 500 and abs(row["views"] - times) <= 90
+        assert row["spend_mean"] == row["spend"] / row["keys"]
+    # A run more costs an epsilon more, which is not there.
+    with pytest.raises(vesica.ConfigError, match="of the 17 that mine.budget allows for bob 16 are spent"):
+        told(2.0, 17.0)
+    assert len((tmp_path / "alice").read_text().splitlines()) == 1
+
+
 @pytest.mark.parametrize("result", ["count", "sum"])
 def test_totals_of_three(port: int, result: str, tmp_path: Path) -> None:
     names = ["alice", "bob", "carol"]

@@ -38,6 +38,9 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
         true => make_identified_tables(args.rows, names, &folder)?,
         false => make_tables(args.rows, names.len(), &folder)?,
     }
+    if args.groups {
+        make_grouped_tables(&folder)?;
+    }
     for identity in &identities {
         identity.write(&folder).map_err(JobError::from)?;
     }
@@ -52,6 +55,7 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
     let rows = match () {
         () if args.any => verify::any(&folder, names),
         () if args.sum => verify::sum(&folder, names, owner(names)).map(|keys| vec![keys]),
+        () if args.groups => verify::groups(&folder, LEAST).map(Vec::from),
         () if args.ids => verify::ids(&folder, names).map(|rows| vec![rows]),
         () => verify::demo(&folder, names).map(|rows| vec![rows]),
     };
@@ -73,6 +77,13 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
             "both outputs hold all rows of their tables, and joined by vesica_id they are exactly the {rows} rows of a plain join. To join \
              them was for this check alone: neither party could do that by itself"
         ),
+        false if args.groups => {
+            let [groups, keys] = [&of_each[0], &of_each[1]];
+            format!(
+                "what alice is told of {groups} regions is exactly what a plain join says of them, over {keys} common keys; regions with fewer than \
+                 {LEAST} are not in it, nobody is told which keys they are, and there are no rows"
+            )
+        }
         false if args.sum => {
             format!(
                 "what alice is told is exactly the sum of a plain join, over {rows} common keys; nobody is told which they are, and there are no rows"
@@ -82,7 +93,7 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
     };
     output::result(&format!(
         "{words}\nChecked: {checked}.\n{}",
-        closing_words(&folder, names, output_of(&args), itself)
+        closing_words(&folder, names, &outputs_of(&args, names), itself)
     ))
 }
 
@@ -120,6 +131,32 @@ fn make_tables(rows: u64, parties: usize, folder: &Path) -> Outcome {
     Ok(())
 }
 
+/// What the regions of a demo of groups are called.
+const REGIONS: [&str; 6] = ["north", "east", "south", "west", "middle", "islands"];
+
+/// The fewest common keys of a region that is told.
+const LEAST: u64 = 50;
+
+/// Makes of two tables one with how often each key saw something, and one with the region of each and what it spent.
+fn make_grouped_tables(folder: &Path) -> Outcome {
+    for (name, header) in [("alice", "id,times"), ("bob", "id,region,cents")] {
+        let path = folder.join(format!("{name}.csv"));
+        let text = std::fs::read_to_string(&path).map_err(Failure::file("cannot read", &path))?;
+        let mut rows = format!("{header}\n");
+        for (id, numbers) in text.lines().skip(1).filter_map(|row| row.split_once(',')) {
+            let number =
+                |place: usize| numbers.split(',').nth(place).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+            rows += &match name {
+                "alice" => format!("{id},{}\n", number(0) % 20),
+                // There are fewer of the later ones.
+                _ => format!("{id},{},{}\n", REGIONS[(number(0) % 6).min(number(0) / 6 % 6) as usize], number(1)),
+            };
+        }
+        std::fs::write(&path, rows).map_err(Failure::file("cannot write", path))?;
+    }
+    Ok(())
+}
+
 /// Tables of people of whom half are in both, with a mail address, a telephone number, or both.
 fn make_identified_tables(rows: u64, names: &[&str], folder: &Path) -> Outcome {
     let [mails, phones] = [Keys::Email, Keys::Phone].map(|keys| People::new(keys, 1));
@@ -145,8 +182,17 @@ fn make_identified_tables(rows: u64, names: &[&str], folder: &Path) -> Outcome {
 
 /// The job files, as a person would write them. Each party calls those before it, and is called by those after it.
 fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<String> {
+    let line = |text: &str, why: &str| format!("{text:<33} # {why}\n");
     let chosen = match args.ids {
         true => "protocol = \"rr22\"\nresult = \"ids\"\n".to_owned(),
+        false if args.groups => format!(
+            "protocol = \"rr22\"\nresult = \"groups\"\ngroups = {{ of = \"bob\", by = [\"region\"], most = 8, of_a_key = 1, least = {LEAST} }}\nsums = [\n  {{ \
+             name = \"spend\", of = \"bob\", largest = 1000000 }},\n  {{ name = \"views\", of = \"alice\", largest = 20 }},\n]\n{}",
+            line(
+                "accept = [\"chosen_values\"]",
+                "alice could choose numbers of views that name keys: `vesica plan` says how"
+            )
+        ),
         false if args.sum => "protocol = \"rr22\"\nresult = \"sum\"\n".to_owned(),
         false if args.any => format!(
             "protocol = {:?}\ncurve = {:?}\nmatch = \"any\"\nidentifiers = [\n  {{ name = \"email\", rules = [\"email\"] }},\n  {{ name = \"phone\", \
@@ -156,9 +202,8 @@ fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<St
         false => format!("protocol = {:?}\ncurve = {:?}\njoin = \"inner\"\n", args.protocol, args.curve),
     };
     let keys = if args.any { "{ email = \"mail\", phone = \"tel\" }" } else { "[\"id\"]" };
-    let line = |text: &str, why: &str| format!("{text:<33} # {why}\n");
     let all = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
-    let learners = if args.sum { "\"alice\"" } else { &all };
+    let learners = if args.sum || args.groups { "\"alice\"" } else { &all };
     let both = if names.len() == 2 { "both" } else { "all" };
     // What three parties must know with `ecdh`, and what makes their outputs line up.
     let of_three = match names.len() {
@@ -192,9 +237,14 @@ fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<St
         for (peer, port) in names.iter().zip(ports).take(me) {
             contact += &format!("connect.{peer} = \"127.0.0.1:{port}\"\n");
         }
-        let value = if args.sum && me == owner(names) { ", value = \"c1\"" } else { "" };
-        let output =
-            output_of(args).map(|output| format!("output = {{ path = \"{name}.{output}\" }}\n")).unwrap_or_default();
+        let value = match name {
+            _ if args.sum && me == owner(names) => ", value = \"c1\"",
+            "alice" if args.groups => ", values = { views = \"times\" }",
+            _ if args.groups => ", values = { spend = \"cents\" }",
+            _ => "",
+        };
+        let output = outputs_of(args, &[name]).into_iter().map(|file| format!("output = {{ path = \"{file}\" }}\n"));
+        let output: String = output.collect();
         let trust = |&peer: &usize| format!("tls.peers.{} = \"{}\"\n", names[peer], prints[peer]);
         format!(
             r#"# {name}'s side of a demo; see also {others}. Start them in any order: vesica run {name}.toml
@@ -217,13 +267,16 @@ parties = [{all}]
     (0..names.len()).map(job).collect()
 }
 
-/// How the name of a party's output ends, if there are outputs.
-fn output_of(args: &Demo) -> Option<&'static str> {
-    match args.ids {
-        _ if args.sum => None,
-        true => Some("ids.csv"),
-        false => Some("matched.csv"),
-    }
+/// The outputs of these parties.
+fn outputs_of(args: &Demo, names: &[&str]) -> Vec<String> {
+    let ending = match args.ids {
+        _ if args.sum => return Vec::new(),
+        true => "ids.csv",
+        false if args.groups => "groups.csv",
+        false => "matched.csv",
+    };
+    let learns = |name: &&&str| !args.groups || **name == "alice";
+    names.iter().filter(learns).map(|name| format!("{name}.{ending}")).collect()
 }
 
 /// Whose values a sum adds up: of two parties those of the one that is not told it, and of three the leader's.
@@ -325,18 +378,13 @@ fn blame(codes: &[u8]) -> u8 {
 }
 
 /// What a person may do next. Where an interpreter runs this program, as with the Python package, that stands in the commands.
-fn closing_words(folder: &Path, names: &[&str], output: Option<&str>, itself: &Itself) -> String {
+fn closing_words(folder: &Path, names: &[&str], outputs: &[String], itself: &Itself) -> String {
     let typed = typed(itself);
-    let files = [Some("csv"), Some("toml"), Some("pem"), output, Some("report.json")].into_iter().zip([
-        "the tables",
-        "the jobs",
-        "the identities",
-        "the outputs",
-        "the reports",
-    ]);
     let of_all = |ending: &str| names.iter().map(|name| format!("{name}.{ending}")).collect::<Vec<_>>().join(", ");
+    let files = [of_all("csv"), of_all("toml"), of_all("pem"), outputs.join(", "), of_all("report.json")];
     let width = of_all("report.json").len();
-    let lines = files.filter_map(|(ending, what)| Some((of_all(ending?), what)));
+    let whats = ["the tables", "the jobs", "the identities", "the outputs", "the reports"];
+    let lines = files.into_iter().zip(whats).filter(|(files, _)| !files.is_empty());
     let expected = [("expected.csv".to_owned(), "the common keys")];
     let expected = expected.into_iter().filter(|(name, _)| folder.join(name).exists());
     let lines = lines.into_iter().chain(expected);
@@ -378,9 +426,10 @@ mod tests {
     #[test]
     fn the_commands_to_type_start_this_program_again() {
         let itself: Vec<_> = ["/v/my env/python3", "-m", "vesica"].map(Into::into).into();
-        let words = closing_words(Path::new("/d"), &["alice", "bob"], Some("matched.csv"), &itself);
+        let outputs = ["alice.matched.csv".to_owned()];
+        let words = closing_words(Path::new("/d"), &["alice", "bob"], &outputs, &itself);
         assert!(words.contains("\n  '/v/my env/python3' -m vesica run /d/alice.toml\n"), "{words}");
-        let words = closing_words(Path::new("/d"), &["alice", "bob"], Some("matched.csv"), &itself[..1]);
+        let words = closing_words(Path::new("/d"), &["alice", "bob"], &outputs, &itself[..1]);
         assert!(words.contains(" run /d/bob.toml\n") && !words.contains("my env"), "{words}");
     }
 
@@ -391,13 +440,14 @@ mod tests {
             (2, "ecdh", "ids"),
             (2, "rr22", "any"),
             (2, "ecdh", "sum"),
+            (2, "ecdh", "groups"),
             (3, "ecdh", ""),
             (3, "rr22", ""),
             (3, "ecdh", "sum"),
         ] {
-            let [ids, any, sum] = ["ids", "any", "sum"].map(|name| name == flag);
+            let [ids, any, sum, groups] = ["ids", "any", "sum", "groups"].map(|name| name == flag);
             let (protocol, curve) = (protocol.into(), "curve25519".into());
-            let args = Demo { parties, ids, any, sum, standing: false, rows: 1, protocol, curve, out: None };
+            let args = Demo { parties, ids, any, sum, groups, standing: false, rows: 1, protocol, curve, out: None };
             let names = &PARTIES[..usize::from(parties)];
             let prints: Vec<String> = ["a", "b", "c"].map(|digit| format!("sha256:{}", digit.repeat(64))).into();
             let jobs = jobs(&args, names, &[5300, 5301, 5302], &prints);

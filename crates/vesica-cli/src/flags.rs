@@ -59,6 +59,7 @@ Examples:
   vesica demo --parties 3
   vesica demo --ids
   vesica demo --sum --parties 3
+  vesica demo --groups
   vesica demo --standing
   vesica demo --rows 1000000 --out /tmp/million")]
 pub struct Demo {
@@ -75,9 +76,13 @@ pub struct Demo {
     /// with carol as the pivot
     #[arg(long, conflicts_with_all = ["protocol", "curve", "ids", "any"])]
     pub sum: bool,
+    /// Totals by group in the place of rows: alice has how often each customer saw an advertisement, and bob the customers' regions and what they
+    /// spent; alice is told the sums of both in each region, and nothing of a region with fewer than 50 common customers
+    #[arg(long, conflicts_with_all = ["parties", "protocol", "curve", "ids", "any", "sum"])]
+    pub groups: bool,
     /// A standing match: bob serves a list and alice asks on three days, of which the second changes a thousandth of both tables; she asks only for
     /// keys that are new, and is told what was gained and lost
-    #[arg(long, conflicts_with_all = ["parties", "protocol", "curve", "ids", "any", "sum"])]
+    #[arg(long, conflicts_with_all = ["parties", "protocol", "curve", "ids", "any", "sum", "groups"])]
     pub standing: bool,
     /// Rows of each table
     #[arg(long, value_name = "N", default_value = "100000", value_parser = rows_of_demo)]

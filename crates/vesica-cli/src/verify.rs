@@ -1,6 +1,6 @@
 //! What a demo found, against a plain join of its tables: sets of lines in memory, and nothing of the engine.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 /// The text of a file in `folder`.
@@ -107,6 +107,50 @@ pub fn sum(folder: &Path, names: &[&str], owner: usize) -> Result<usize, String>
         return Err("the plain join differs from expected.csv".to_owned());
     }
     Ok(common.len())
+}
+
+/// Compares what alice is told in a demo of groups with a plain join: of each region with at least this many common keys how many these
+/// are, what they spent by bob's table, and what they saw by alice's.
+///
+/// Returns the number of regions that are told, and of all common keys, or in words what is wrong.
+pub fn groups(folder: &Path, least: u64) -> Result<[usize; 2], String> {
+    let read = |name: &str| text(folder, name);
+    let (ours, theirs, told) = (read("alice.csv")?, read("bob.csv")?, read("alice.groups.csv")?);
+    let fields = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let number = |text: &String| text.parse::<i64>().map_err(|_| format!("{text} is no number"));
+    let views: HashMap<String, i64> = lines(&ours)
+        .into_iter()
+        .map(fields)
+        .map(|row| Ok((row[0].clone(), number(&row[1])?)))
+        .collect::<Result<_, String>>()?;
+    let mut regions: BTreeMap<String, [i64; 3]> = BTreeMap::new();
+    let mut common = Vec::new();
+    for row in lines(&theirs).into_iter().map(fields) {
+        let Some(views) = views.get(&row[0]) else { continue };
+        let cents = number(&row[2])?;
+        let region = regions.entry(row[1].clone()).or_default();
+        *region = [region[0] + 1, region[1] + cents, region[2] + views];
+        common.push(row[0].clone());
+    }
+    let wanted: Vec<String> = regions
+        .into_iter()
+        .filter(|(_, [keys, ..])| *keys >= least as i64)
+        .map(|(region, [keys, cents, views])| format!("{region},{keys},{cents},{views}"))
+        .collect();
+    let without_means = |row: Vec<String>| [0, 1, 2, 4].map(|at| row.get(at).cloned().unwrap_or_default()).join(",");
+    let said: Vec<String> = lines(&told).into_iter().map(fields).map(without_means).collect();
+    if said != wanted {
+        return Err(format!(
+            "alice.groups.csv has {} rows, the plain join has {} other ones",
+            said.len(),
+            wanted.len()
+        ));
+    }
+    let expected = read("expected.csv")?;
+    if sorted(lines(&expected).into_iter()) != sorted(common.iter().map(String::as_str)) {
+        return Err("the plain join differs from expected.csv".to_owned());
+    }
+    Ok([said.len(), common.len()])
 }
 
 /// Compares the outputs of a demo of identifiers: each holds the rows of its party's table whose mail address or telephone number stands in the
@@ -311,6 +355,43 @@ mod tests {
         ] {
             assert!(with(Some(wrong.clone())).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn right_groups_pass_and_every_wrong_one_is_caught() {
+        let rows = |from: usize, to: usize, row: &dyn Fn(usize) -> String| (from..to).map(row).collect::<String>();
+        let alice = format!("id,times\n{}", rows(0, 150, &|i| format!("k{i},{}\n", i % 7)));
+        let region = |i: usize| if i < 110 { "north" } else { "south" };
+        let bob = format!("id,region,cents\n{}", rows(50, 200, &|i| format!("k{i},{},{}\n", region(i), 10 * i)));
+        let expected = format!("id\n{}", rows(50, 150, &|i| format!("k{i}\n")));
+        // 60 of the north and 40 of the south are common.
+        let (cents, views): (usize, usize) = ((50..110).map(|i| 10 * i).sum(), (50..110).map(|i| i % 7).sum());
+        let header = "region,keys,spend,spend_mean,views,views_mean\n";
+        let told = |keys, cents, views| format!("{header}north,{keys},{cents},1.0,{views},1.0\n");
+        let with = |change: Option<(&str, String)>| {
+            let dir = tempfile::tempdir().unwrap();
+            let files = [
+                ("alice.csv", alice.clone()),
+                ("bob.csv", bob.clone()),
+                ("expected.csv", expected.clone()),
+                ("alice.groups.csv", told(60, cents, views)),
+            ];
+            for (name, text) in files.into_iter().chain(change) {
+                std::fs::write(dir.path().join(name), text).unwrap();
+            }
+            groups(dir.path(), 50)
+        };
+        assert_eq!(with(None), Ok([1, 100]));
+        for wrong in [
+            told(61, cents, views),
+            told(60, cents + 1, views),
+            told(60, cents, views + 1),
+            header.to_owned(),
+            told(60, cents, views) + "south,40,0,0.0,0,0.0\n", // a small group is told
+        ] {
+            assert!(with(Some(("alice.groups.csv", wrong.clone()))).is_err(), "{wrong}");
+        }
+        assert!(with(Some(("expected.csv", "id\nk50\n".to_owned()))).is_err());
     }
 
     #[test]

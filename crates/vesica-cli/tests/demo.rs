@@ -129,6 +129,29 @@ fn the_demo_of_a_sum_works_for_two_and_for_three() {
     two::run(&["demo", "--sum", "--protocol", "ecdh"]).bad(2, &["--sum", "--protocol"]);
 }
 
+/// Regions, spend of bob's and views of alice's, as a plain join says; the small regions are told to nobody.
+#[test]
+fn the_demo_of_groups_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("demo");
+    let ended = two::run(&["demo", "--groups", "--rows", "600", "--out", out.to_str().unwrap()]).good();
+    for words in [
+        "regions is exactly what a plain join says of them, over 300 common keys",
+        "regions with fewer than 50 are not in it",
+        "alice.groups.csv",
+        "for each group of one party's rows",
+    ] {
+        assert!(ended.stdout.contains(words), "{words:?} is not in {}", ended.stdout);
+    }
+    let told = fs::read_to_string(out.join("alice.groups.csv")).unwrap();
+    assert!(told.starts_with("region,keys,spend,spend_mean,views,views_mean\n"), "{told}");
+    let rows = told.lines().count() - 1;
+    assert!((1..6).contains(&rows), "some are told and some are not: {told}");
+    assert!(!out.join("bob.groups.csv").exists() && !ended.stdout.contains("bob.groups.csv"));
+    two::run(&["demo", "--groups", "--sum"]).bad(2, &["--groups", "--sum"]);
+    two::run(&["demo", "--groups", "--protocol", "ecdh"]).bad(2, &["--groups", "--protocol"]);
+}
+
 /// Each party calls those before it. Two of the three have more keys in common than all three.
 #[test]
 fn the_demo_of_three_works_and_its_outputs_are_the_plain_join() {

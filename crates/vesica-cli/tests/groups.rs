@@ -208,6 +208,43 @@ fn a_broken_connection_does_not_mix_attempts() {
     }
 }
 
+/// The same where values of the other party are added up, whose masks and flags are of one attempt too.
+#[test]
+fn a_broken_connection_does_not_mix_values_of_both() {
+    let mut two = job(5);
+    let spend = "{ name = \"spend\", of = \"alice\", largest = 1000000 }";
+    two.change(spend, &format!("{spend}, {{ name = \"views\", of = \"bob\", largest = 9000 }}"));
+    two.change("[\"chosen_groups\"]", "[\"chosen_groups\", \"chosen_values\"]");
+    two.bob.change("keys = [\"id\"]", "keys = [\"id\"], values = { views = \"times\" }");
+    let bob: String = (20..90).map(|i| format!("k{i},{}\n", i * i)).collect();
+    two.write("bob.csv", format!("id,times\n{bob}"));
+    let outputs = |two: &Two| ["alice.out.csv", "bob.out.csv"].map(|name| two.read(name));
+    two.run_well();
+    let want = outputs(&two);
+    assert!(want[0] == want[1] && want[0].lines().count() == plain(5).len() + 1, "{}", want[0]);
+    let relay = Proxy::before(two.port);
+    two.bob.change(&two.port.to_string(), &relay.port.to_string());
+    for cut in [30_000, 400_000] {
+        relay.cut_after(cut);
+        let (alice, bob) = (two.alice.start(), two.bob.start());
+        let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
+        assert!(alice.stderr.contains("lost bob") || bob.stderr.contains("lost alice"), "{}", alice.stderr);
+        assert_eq!(outputs(&two), want);
+    }
+}
+
+/// A unit set by hand, in which so many flags are multiplied that it takes more memory than the party gives.
+#[test]
+fn a_unit_that_takes_more_than_the_memory_is_refused_before_contact() {
+    let mut two = job(5);
+    two.change("name = \"spend\", of = \"alice\"", "name = \"spend\", of = \"bob\"");
+    two.change("[\"chosen_groups\"]", "[\"chosen_groups\", \"chosen_values\"]");
+    two.change("most = 12, of_a_key = 3", "most = 128, of_a_key = 128");
+    two.change("unit = 25", "unit = 1048576");
+    two.bob.change("keys = [\"id\"]", "keys = [\"id\"], values = { spend = \"v\" }");
+    two.bob.start().wait(LONG).bad(2, &["shared.unit", "mine.memory is 2048 MiB", "or fewer"]);
+}
+
 /// The least number of all common keys is told to both and to nobody more.
 #[test]
 fn too_few_common_keys_are_told_to_nobody() {
@@ -240,7 +277,7 @@ fn what_does_not_keep_to_the_agreement_is_named_before_contact() {
     for (from, to, code, words) in [
         ("of_a_key = 3", "of_a_key = 1", 3, &["row", "region", "shared.groups.of_a_key"][..]),
         ("most = 12", "most = 7", 3, &["row", "region", "shared.groups.most"]),
-        ("largest = 1000000", "largest = 100000", 3, &["row", "cents", "shared.sums"]),
+        ("largest = 1000000", "largest = 100000", 3, &["row", "cents (mine.input.values)", "shared.sums"]),
         ("spend = \"cents\"", "spend = \"region\"", 3, &["row 1", "region", "no whole number"]),
         ("spend = \"cents\"", "spend = \"cent\"", 2, &["cent", "cents"]),
         ("spend = \"cents\"", "spent = \"cents\"", 2, &["mine.input.values", "spend"]),
@@ -256,7 +293,7 @@ fn what_does_not_keep_to_the_agreement_is_named_before_contact() {
     two.write("alice.csv", "id,region,age,cents\nk,a,1,9223372036854775807\nl,a,1,1\n");
     let mut two = two;
     two.alice.change(", largest = 1000000", "");
-    two.alice.start().wait(LONG).bad(3, &["cents", "2^63 - 1"]);
+    two.alice.start().wait(LONG).bad(3, &["cents (mine.input.values)", "2^63 or more"]);
 }
 
 #[test]
@@ -282,7 +319,7 @@ fn what_groups_are_not_for_is_refused() {
             "name = \"spend\", of = \"bob\"",
             &["mine.input.values", "adds up values of bob"],
         ),
-        ("unit = 25", "unit = 25\ndp = { epsilon = 1.0 }", &["shared.dp", "remove it"]),
+        ("unit = 25", "unit = 25\ndp = { epsilon = 1.0 }", &["shared.groups.labels", "in the place of most"]),
         ("unit = 25", "unit = 25\nsecurity = \"malicious\"", &["shared.security"]),
         ("unit = 25", "unit = 25\njoin = \"left\"", &["shared.join"]),
         ("protocol = \"rr22\"", "protocol = \"kkrt\"", &["shared.result", "rr22"]),
@@ -328,6 +365,161 @@ fn a_plan_a_check_and_a_page_know_groups() {
     // bob alone was told.
     let page = two::run(&["report", report.to_str().unwrap(), "--html", "--for-peer", "alice"]).good().stdout;
     assert!(!page.contains("Zürich") && !page.contains("spend, mean"), "{page}");
+}
+
+/// What the groups of the tables may be called, and one more.
+const LABELS: &str = "[[\"north\", \"20\"], [\"north\", \"30\"], [\"north\", \"40\"], [\"south, \\\"old\\\"\", \"20\"], [\"south, \\\"old\\\"\", \"30\"], \
+                      [\"south, \\\"old\\\"\", \"40\"], [\"Zürich\", \"20\"], [\"Zürich\", \"30\"], [\"Zürich\", \"40\"], [\"\", \"20\"], [\"\", \"30\"], \
+                      [\"\", \"40\"], [\"west\", \"20\"]]";
+
+/// Names that are agreed on are told as those that are not, whoever learns; and a row of another group is named before contact.
+#[test]
+fn agreed_labels_are_told_and_no_row_of_another_group_is_taken() {
+    for learners in [&["alice", "bob"][..], &["bob"], &["alice"]] {
+        let mut two = job(1);
+        two.change("most = 12", &format!("labels = {LABELS}"));
+        if let [only] = learners {
+            two.only(only);
+        }
+        two.run_well();
+        learners.iter().for_each(|name| assert_eq!(told(&two, name), plain(1), "{name}"));
+    }
+    let mut two = job(1);
+    two.change("most = 12", &format!("labels = {}", LABELS.replace("[\"Zürich\", \"20\"], ", "")));
+    let words = ["row", "region", "shared.groups.labels does not list", "leave the row out"];
+    two.alice.start().wait(LONG).bad(3, &words);
+}
+
+/// Both learn noisy groups, with so much to spend on each side.
+fn noisy(least: usize, epsilon: f64, most: f64) -> Two {
+    let mut two = job(least);
+    two.change("most = 12", &format!("labels = {LABELS}"));
+    two.change("unit = 25", &format!("unit = 25\ndp = {{ epsilon = {epsilon} }}"));
+    if epsilon <= 2.9 {
+        // Nothing is accepted by name, for noise hides each key.
+        two.change("accept = [", "accept = [] # ");
+    }
+    for job in [&mut two.alice, &mut two.bob] {
+        let budget = format!("budget = {{ path = \"{}.budget\", epsilon = {most} }}\npatience =", job.name);
+        job.change("patience =", &budget);
+    }
+    two
+}
+
+/// With so large an epsilon noise on a number of keys is below 8 in a million runs of each group, and on a sum below 8 million.
+#[test]
+fn noisy_groups_are_near_the_true_ones() {
+    let two = noisy(1, 16.0, 16.0);
+    let all = plain(1);
+    for ended in two.run_well() {
+        for words in [
+            "With noise, ",
+            "the number of keys of a group that is told is the true one and noise that each party adds",
+            "the sum \"spend\" of a group that is told",
+            "whether a group has 1 keys or more is asked of the noisy number",
+            "each key of alice is hidden from bob by (16, 0)",
+            "each key of bob is hidden from alice by (16, 0)",
+            "a key that is in more than 3 of the groups is refused",
+        ] {
+            assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
+        }
+    }
+    let told_alice = told(&two, "alice");
+    assert_eq!(told_alice, told(&two, "bob"));
+    assert!(told_alice.len() > 3);
+    for (by, keys, sum) in told_alice {
+        let (keys_are, sum_is) = all.iter().find(|(of, ..)| *of == by).map_or((0, 0), |(_, keys, sum)| (*keys, *sum));
+        assert!(
+            keys.abs_diff(keys_are) < 8 && sum.abs_diff(sum_is) < 8_000_000,
+            "{by:?}: {keys} {keys_are}, {sum} {sum_is}"
+        );
+    }
+    for (name, peer) in [("alice", "bob"), ("bob", "alice")] {
+        let report = two.report(name);
+        let revealed: Vec<&str> =
+            report["revealed"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+        // So little noise hides nothing from a learner that chose its groups.
+        assert_eq!(revealed, ["group_totals_noisy", "small_groups", "chosen_groups", "key_count", "traffic"]);
+        let spent = two.read(&format!("{name}.budget"));
+        assert!(
+            spent.lines().count() == 1 && spent.contains(&format!("\"peer\":\"{peer}\",\"epsilon\":16.0")),
+            "{spent}"
+        );
+    }
+    // Another run is another draw, for which nothing is left.
+    for ended in two.run() {
+        ended.bad(2, &["16 are spent"]);
+    }
+}
+
+/// Each run draws noise of its own. Each party counts it: the one that is told nothing for what is told of its keys, and the learner too, of whose
+/// keys nothing is told here, for a budget does not ask who learns.
+#[test]
+fn noise_by_group_is_drawn_anew_in_each_run() {
+    let mut two = noisy(1, 4.0, 9.0);
+    two.only("bob");
+    two.run_well();
+    let first = told(&two, "bob");
+    two.run_well();
+    assert_ne!(told(&two, "bob"), first);
+    assert!(!two.path("alice.out.csv").exists());
+    assert_eq!(["alice.budget", "bob.budget"].map(|name| two.read(name).lines().count()), [2, 2]);
+}
+
+/// What is refused before contact costs nothing. That all common keys are too few is told, and paid for.
+#[test]
+fn noise_by_group_that_is_refused_before_contact_costs_nothing() {
+    for (from, to, code, words) in [
+        ("[\"Zürich\", \"20\"], ", "", 3, &["row", "region (mine.input.groups)", "shared.groups.labels"][..]),
+        ("of_a_key = 3, ", "", 2, &["shared.groups.of_a_key", "is missing"]),
+        ("of_a_key = 3", "of_a_key = 1", 3, &["row", "region", "shared.groups.of_a_key"]),
+        (", largest = 1000000", "", 2, &["shared.sums.largest", "is missing for \"spend\""]),
+        ("largest = 1000000", "largest = 100000", 3, &["row", "cents", "shared.sums"]),
+        ("epsilon = 1 }", "epsilon = 1, largest = 5 }", 2, &["shared.dp.largest", "remove it"]),
+        ("epsilon = 1 }", "epsilon = 17 }", 2, &["shared.dp.epsilon", "0.01 to 16"]),
+        ("budget = { path = \"alice.budget\", epsilon = 5 }", "", 2, &["mine.budget", "averages out"]),
+        // Above that noise does not hide what groups were chosen for.
+        ("epsilon = 1 }", "epsilon = 3 }", 2, &["shared.accept", "chosen_groups"]),
+        ("name = \"spend\"", "name = \"{1}\"", 2, &["shared.sums.name", "brace"]),
+    ] {
+        let mut two = noisy(5, 1.0, 5.0);
+        two.alice.change(from, to);
+        two.alice.start().wait(LONG).bad(code, words);
+        assert!(!two.path("alice.budget").exists(), "{to}");
+    }
+    let two = noisy(5, 1.0, 5.0);
+    two.write("alice.csv", "id,region,age,cents\nk1,north,20,4611686018427387904\n");
+    let mut two = two;
+    two.alice.change("largest = 1000000", "largest = 4611686018427387904");
+    two.alice.start().wait(LONG).bad(2, &["shared.sums.largest", "no bound that there is noise for \"spend\""]);
+    // Each of these keys keeps to the bound, and all of them together may come to what a sum with noise cannot be.
+    let rows = (0..1 << 15).map(|i| format!("k{i},north,20,{}\n", 1u64 << 47)).collect::<String>();
+    let mut two = noisy(5, 1.0, 5.0);
+    two.write("alice.csv", format!("id,region,age,cents\n{rows}"));
+    two.alice.change("largest = 1000000", "largest = 140737488355328");
+    two.alice.start().wait(LONG).bad(3, &["cents (mine.input.values)", "2^62 or more", "a sum with noise"]);
+    // Too few common keys: that bit is told, and has been paid for.
+    let mut two = noisy(5, 16.0, 16.0);
+    two.change("unit = 25", "unit = 25\nlimits.min_intersection = 60");
+    for ended in two.run() {
+        ended.bad(3, &["fewer keys are common", "(60, by a noisy count)"]);
+    }
+    assert_eq!(["alice.budget", "bob.budget"].map(|name| two.read(name).lines().count()), [1, 1]);
+    assert!(!two.path("alice.out.csv").exists() && !two.path("bob.out.csv").exists());
+}
+
+/// The connection breaks while noisy groups are made: all units are done again with the same noise, and the run is paid for once.
+#[test]
+fn broken_noisy_groups_are_paid_for_once() {
+    let mut two = noisy(1, 16.0, 16.0);
+    let relay = Proxy::before(two.port);
+    two.bob.change(&two.port.to_string(), &relay.port.to_string());
+    relay.cut_after(300_000);
+    let (alice, bob) = (two.alice.start(), two.bob.start());
+    let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
+    assert!(alice.stderr.contains("lost bob") || bob.stderr.contains("lost alice"), "{}", alice.stderr);
+    assert_eq!(told(&two, "alice"), told(&two, "bob"));
+    assert_eq!(["alice.budget", "bob.budget"].map(|name| two.read(name).lines().count()), [1, 1]);
 }
 
 /// A result goes to Parquet as to CSV, with the types that it has.

@@ -136,9 +136,12 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
         checked.add("values", format!("{column}: whole numbers, and every sum of them fits into 64 bits"));
     }
     if let Some(grouped) = plan.grouped.as_ref().filter(|grouped| !grouped.by.is_empty()) {
-        let by = grouped.by.join(" and ");
-        checked
-            .add("groups", format!("by {by}: no more than {}, each with a label that is short enough", grouped.most));
+        let (by, most) = (grouped.by.join(" and "), grouped.most);
+        let labels = match grouped.labels.is_empty() {
+            true => "each with a label that is short enough",
+            false => "each of them one of shared.groups.labels",
+        };
+        checked.add("groups", format!("by {by}: no more than {most}, {labels}"));
     }
     if plan.rules.iter().any(|rules| !rules.is_empty()) {
         let ruled = keys.ruled.unwrap_or_default();

@@ -89,18 +89,18 @@ pub fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Locks a file, which other processes hold for a moment at most: whether they did.
+/// Locks a file, which other processes hold for a moment at most: whether they did, or `stop` said that it is no longer waited for.
 ///
 /// # Errors
 /// Those of the system.
-pub fn lock(file: &dyn DiskFile, time: &dyn Time, moment: Duration) -> io::Result<bool> {
+pub fn lock(file: &dyn DiskFile, time: &dyn Time, moment: Duration, stop: &dyn Fn() -> bool) -> io::Result<bool> {
     let began = time.now();
     loop {
         match file.lock() {
             Ok(()) => return Ok(true),
-            Err(TryLockError::WouldBlock) if time.now().saturating_duration_since(began) < moment => {
+            Err(TryLockError::WouldBlock) if !stop() && time.now().saturating_duration_since(began) < moment => {
                 // Who has it needs it for a write or two.
-                time.sleep((moment / 50).min(Duration::from_millis(20)), &|| false);
+                time.sleep((moment / 50).min(Duration::from_millis(20)), stop);
             }
             Err(TryLockError::WouldBlock) => return Ok(false),
             Err(TryLockError::Error(error)) => return Err(error),

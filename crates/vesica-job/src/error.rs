@@ -2,7 +2,7 @@ use crate::difference::Difference;
 use crate::tell::numbers::count;
 use std::path::PathBuf;
 use vesica_session::Fault;
-use vesica_spec::SpecError;
+use vesica_spec::{Plan, SpecError};
 use vesica_types::Party;
 
 /// Why a run ended without a result. [`JobError::fault`] says whose fault it is; exit codes are that and nothing else.
@@ -74,7 +74,7 @@ pub enum JobError {
     #[error("{0}")]
     Session(#[from] vesica_session::Error),
     /// A value that cannot be added up.
-    #[error("{path}: row {row}: its {column} (mine.input.value) is {why}", path = .path.display())]
+    #[error("{path}: row {row}: its {column} ({field}) is {why}", path = .path.display())]
     Value {
         /// The table.
         path: PathBuf,
@@ -82,20 +82,26 @@ pub enum JobError {
         row: u64,
         /// The column.
         column: String,
+        /// What names it in the job.
+        field: &'static str,
         /// What it is instead of a value, and what to do.
         why: &'static str,
     },
     /// Values whose sum may not be a number of 64 bits.
     #[error(
-        "{path}: the values of {column} (mine.input.value) may add up to more than 2^63 - 1, which a sum cannot be: bring them in a larger \
-         unit, or fewer of them",
-        path = .path.display()
+        "{path}: the values of {column} ({field}) may add up to 2^{bits} or more, which {sum} cannot be: bring them in a larger unit, or fewer \
+         of them",
+        path = .path.display(), sum = if *.bits < 63 { "a sum with noise" } else { "a sum" }
     )]
     Overflow {
         /// The table.
         path: PathBuf,
         /// The column.
         column: String,
+        /// What names it in the job.
+        field: &'static str,
+        /// log2 of what the absolute values of a column have to be less than, all together.
+        bits: u32,
     },
     /// A key in several rows of the input, where the job takes that for an error.
     #[error(
@@ -114,9 +120,16 @@ pub enum JobError {
     },
     /// An intersection that nobody is to learn.
     #[error(
-        "fewer keys are common, or fewer rows match, than shared.limits.min_intersection asks for ({0}); by that agreement nobody is told more"
+        "fewer keys are common, or fewer rows match, than shared.limits.min_intersection asks for ({asked}); by that agreement nobody is told \
+         more",
+        asked = if *.noisy { format!("{least}, by a noisy count") } else { least.to_string() }
     )]
-    TooSmall(u64),
+    TooSmall {
+        /// How many there were to be at least.
+        least: u64,
+        /// Whether they were counted with noise.
+        noisy: bool,
+    },
     /// A connection that was lost after the last unit, when the peer may have been done.
     #[error("{0}; every unit is finished, so the others may have ended: run the same command again on every side")]
     LastWord(Box<JobError>),
@@ -229,6 +242,11 @@ impl From<vesica_suite::Error> for JobError {
 }
 
 impl JobError {
+    /// That fewer keys are common than the job asks for, by a count that has noise if the job's results have some.
+    pub(crate) fn too_small(plan: &Plan, least: u64) -> Self {
+        Self::TooSmall { least, noisy: plan.shared.dp.is_some() }
+    }
+
     /// Whether this counts, of two failures of one run, where `before` came first: what the peer did wrong is not forgotten because a
     /// connection broke at the same moment.
     pub(crate) fn outweighs(&self, before: &Self) -> bool {
@@ -257,7 +275,7 @@ impl JobError {
             JobError::ShownApart { .. } => Fault::Peer,
             JobError::Over { .. } | JobError::Answers { .. } | JobError::OtherKeys { .. } => Fault::Peer,
             JobError::Value { .. } | JobError::Overflow { .. } => Fault::Input,
-            JobError::Repeats { .. } | JobError::TooManyKeys { .. } | JobError::TooSmall(_) => Fault::Input,
+            JobError::Repeats { .. } | JobError::TooManyKeys { .. } | JobError::TooSmall { .. } => Fault::Input,
             JobError::Space { .. } | JobError::File { .. } => Fault::Input,
         }
     }
@@ -302,7 +320,7 @@ impl JobError {
                 | JobError::Values { .. }
                 | JobError::Checked { .. }
                 | JobError::TooManyKeys { .. }
-                | JobError::TooSmall(_)
+                | JobError::TooSmall { .. }
         )
     }
 

@@ -72,7 +72,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
     plan.notes.iter().for_each(|note| ctl.note(note.clone()));
     let local = local::open(plan, io, ctl)?;
     let mut ledger = Ledger::open(plan, &local.scratch, &local.io.world.disk, ctl)?;
-    budget::room(plan, ledger.started().map(|start| &start.salt), &local.io.world)?;
+    budget::room(plan, ledger.started().map(|start| &start.salt), &local.io.world, ctl)?;
     let mut side = Side::open(plan, local, &mut ledger, &mut clock, ctl)?;
     let met = side.meet(&mut ledger, &mut clock, ctl);
     let report = match (met, std::mem::replace(&mut side.stage, Stage::Read)) {
@@ -99,7 +99,7 @@ fn untraced(plan: &Plan, io: Io, ctl: &Control) -> Result<Report, JobError> {
         (Err(error), _) => Err(error),
         (Ok(()), _) => Err(vesica_session::Error::Bug("a run ended without a result".into()).into()),
     };
-    if matches!(report, Err(JobError::TooSmall(_))) {
+    if matches!(report, Err(JobError::TooSmall { .. })) {
         // The ledger holds matches that nobody may see.
         ledger.remove()?;
         return report;
@@ -401,7 +401,7 @@ impl<'a> Side<'a> {
         let start = ledger.started().cloned();
         let lists = start.as_ref().map_or(&[][..], |start| &start.lists);
         if let Some(least) = settle::too_small(plan, common, lists) {
-            return Err(JobError::TooSmall(least));
+            return Err(JobError::too_small(plan, least));
         }
         let Some(start) = start.filter(|_| plan.learns_alone()) else {
             return Err(if error.is_over() { error } else { JobError::LastWord(Box::new(error)) });
@@ -451,7 +451,7 @@ impl<'a> Side<'a> {
             link::room(plan, &agreed.sizes)?;
         }
         // Noise is paid for before anything is sent that it hides, and after a break it is the same again.
-        budget::spend(plan, &agreed.salt, &world)?;
+        budget::spend(plan, &agreed.salt, &world, ctl)?;
         let mut drawn_once =
             plan.suite.draws_once().then(|| SessionRng::from_seed(zeroize::Zeroizing::new(*agreed.coins.expose())));
         let rng_of_the_run = drawn_once.as_mut().unwrap_or(&mut rng);

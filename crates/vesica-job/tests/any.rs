@@ -259,7 +259,7 @@ fn links_are_told_last_and_fit_into_memory() {
         format!("duplicates = \"error\"\naccept = [\"links\"]\nlimits.min_intersection = {least}\n{kinds}")
     };
     for result in both(plans(dir.path(), &shared(3), TWO, &["alice", "bob"], "")) {
-        assert!(matches!(result.unwrap_err(), JobError::TooSmall(3)));
+        assert!(matches!(result.unwrap_err(), JobError::TooSmall { least: 3, .. }));
     }
     for result in both(plans(dir.path(), &shared(2), TWO, &["alice", "bob"], "")) {
         let report = result.unwrap();
@@ -310,7 +310,7 @@ fn as_by_hand(protocol: &str, tables: &[Vec<Row>; 2], dice: &mut Dice) {
         for (place, report) in reports.into_iter().enumerate() {
             if !minimum.is_empty() && (matching.contains(&0) || people == 0) {
                 let error = report.err().unwrap_or_else(|| panic!("{case}: too few"));
-                assert!(matches!(error, JobError::TooSmall(1)), "{case}: {error}");
+                assert!(matches!(error, JobError::TooSmall { least: 1, .. }), "{case}: {error}");
                 continue;
             }
             let report = report.unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -434,7 +434,7 @@ fn a_least_number_is_of_rows_and_of_keys() {
                         match result {
                             Ok(_) => assert!(enough, "{table:?} for {learns:?}: {asked}"),
                             Err(error) => {
-                                assert!(!enough && matches!(error, JobError::TooSmall(_)), "{table:?}: {error}")
+                                assert!(!enough && matches!(error, JobError::TooSmall { .. }), "{table:?}: {error}")
                             }
                         }
                     }
@@ -465,7 +465,7 @@ fn a_least_number_is_of_people_where_one_party_learns_too() {
         assert!(both(plans).iter().all(|result| result.is_ok() == enough), "{least}");
     }
     for result in both(plans(dir.path(), &shared(3), TWO, &["alice", "bob"], "")) {
-        assert!(matches!(result.unwrap_err(), JobError::TooSmall(3)), "alice has two rows");
+        assert!(matches!(result.unwrap_err(), JobError::TooSmall { least: 3, .. }), "alice has two rows");
     }
     // Three columns of alice's, one of which is empty everywhere, are three identifiers a row.
     write(dir.path(), "mail,more,tel\na,,1\nb,,2\n", "mail,tel\na,\nb,\n,1\n,2\n");

@@ -4,26 +4,19 @@ use crate::lock::lock;
 use crate::text::printable;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+use vesica_program::Said;
 
-/// What is kept of a command's standard error: its last lines, and of each so many characters.
-const LINES: usize = 4;
+/// The most characters of a command's name that are shown.
 const CHARACTERS: usize = 200;
-
-/// The most bytes of one line that are held while it has no end.
-const MOST_LINE: usize = 4096;
-
-/// How long a command that has closed its output is given to end and to say why.
-const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// How long a command is given to end whose input has ended, and then, how long to heed a signal.
 const GRACE: Duration = Duration::from_secs(1);
@@ -32,27 +25,7 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct Errand {
     name: String,
     child: Mutex<Child>,
-    said: Arc<Mutex<Said>>,
-}
-
-/// The last lines of a standard error, and whether it has ended.
-#[derive(Default)]
-pub(crate) struct Said {
-    lines: VecDeque<String>,
-    over: bool,
-}
-
-impl Said {
-    /// Whether nothing more comes.
-    pub fn is_over(&self) -> bool {
-        self.over
-    }
-
-    /// The lines; none if nothing was said.
-    pub fn in_words(&self) -> Option<String> {
-        let lines: Vec<&str> = self.lines.iter().map(String::as_str).collect();
-        (!lines.is_empty()).then(|| lines.join(" / "))
-    }
+    said: Said,
 }
 
 impl Errand {
@@ -76,11 +49,11 @@ impl Errand {
         let mut child = command.spawn()?;
         let from = child.stderr.take();
         // From here on the command is ended if this does not come to its end.
-        let errand = Self { name: printable(program, CHARACTERS), child: Mutex::new(child), said: Arc::default() };
+        let name = printable(program, CHARACTERS);
+        let mut errand = Self { name, child: Mutex::new(child), said: Said::default() };
         let here = TcpStream::from(OwnedFd::from(here));
-        if let Some(mut from) = from {
-            let said = errand.said.clone();
-            std::thread::Builder::new().name("command".into()).spawn(move || listen(&mut from, &said, true))?;
+        if let Some(from) = from {
+            errand.said = Said::by(from, |line| tracing::debug!("a command says: {line}"))?;
         }
         Ok((here, errand))
     }
@@ -103,18 +76,12 @@ impl Errand {
 
     /// How it ended, if it has or does so at once, and the last lines that it said.
     pub fn words(&self) -> String {
-        let until = Instant::now() + LAST_WORDS;
-        while Instant::now() < until && (self.status().is_none() || !lock(&self.said).is_over()) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        self.said.wait(|| self.status().is_some());
         let ended = match self.status() {
             Some(status) => format!("{self} ended ({status})"),
             None => format!("{self} runs"),
         };
-        match lock(&self.said).in_words() {
-            None => format!("{ended} and said nothing"),
-            Some(words) => format!("{ended} and said: {words}"),
-        }
+        ended + &self.said.in_words()
     }
 }
 
@@ -145,42 +112,4 @@ impl Drop for Errand {
             }
         }
     }
-}
-
-/// Keeps the last lines of `from` until it ends. They go to the log as they come, if they are for it.
-pub(crate) fn listen(from: &mut impl Read, said: &Mutex<Said>, logged: bool) {
-    let mut line = Vec::new();
-    let mut chunk = [0; 1024];
-    let keep = |line: &mut Vec<u8>| {
-        let text = printable(&String::from_utf8_lossy(line), CHARACTERS);
-        line.clear();
-        if !text.is_empty() {
-            if logged {
-                tracing::debug!("a command says: {text}");
-            }
-            let mut said = lock(said);
-            said.lines.push_back(text);
-            if said.lines.len() > LINES {
-                said.lines.pop_front();
-            }
-        }
-    };
-    loop {
-        let n = match from.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(n) => n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => break,
-        };
-        for byte in chunk.get(..n).unwrap_or_default() {
-            match byte {
-                b'\n' => keep(&mut line),
-                // Of a line without end the beginning is enough.
-                _ if line.len() >= MOST_LINE => {}
-                byte => line.push(*byte),
-            }
-        }
-    }
-    keep(&mut line);
-    lock(said).over = true;
 }

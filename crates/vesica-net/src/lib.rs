@@ -37,6 +37,7 @@ mod greet;
 mod heartbeat;
 mod hello;
 mod hitch;
+mod hybrid;
 mod identity;
 mod inbound;
 mod line;

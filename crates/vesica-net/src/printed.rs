@@ -1,7 +1,5 @@
 //! A secret that a program of this user's prints: a client of a vault, of a key service or of a smart card.
 
-use crate::command::{Said, listen};
-use crate::lock::lock;
 use crate::text::printable;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -9,7 +7,6 @@ use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ChildStdout;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vesica_program::{Running, how};
 use zeroize::Zeroizing;
@@ -23,11 +20,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// How long a program that says nothing is waited for before it is asked again whether it is still wanted.
 const ASK: Duration = Duration::from_millis(50);
 
-/// How often a program is looked at that has closed its standard output and is still there, or that has ended and has more to say.
+/// How often a program is looked at that has closed its standard output and is still there.
 const LOOK: Duration = Duration::from_millis(10);
-
-/// How long is waited for the last lines of a program that has ended. Another one may hold its standard error open.
-const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// All that a program prints to its standard output, which is started as [`Running::start`] has it: in `folder`, or in this process's own if that
 /// is empty. It has a minute, and belongs to the terminal as this process does, so that it may ask there. It is ended once `stop` says so.
@@ -65,12 +59,6 @@ fn printed_within(
     };
     let folder = Some(folder).filter(|folder| !folder.as_os_str().is_empty());
     let mut running = Running::start(words, folder).map_err(failed)?;
-    let said = Arc::new(Mutex::new(Said::default()));
-    if let Some(mut from) = running.stderr.take() {
-        let said = said.clone();
-        let reader = std::thread::Builder::new().name("key program".into());
-        reader.spawn(move || listen(&mut from, &said, false)).map_err(failed)?;
-    }
     // Of one size from the start: a buffer that grows leaves copies of the secret behind.
     let mut secret = Zeroizing::new(vec![0; MOST + 1]);
     let mut len = 0;
@@ -108,11 +96,19 @@ fn printed_within(
             },
         }
     };
+    // Ctrl-C in a terminal is the program's too, and it may end of that before anybody has looked.
+    if let Some(why) = over().filter(|_| stop()) {
+        return Err(why);
+    }
+    let said = || {
+        running.said.wait(|| true);
+        running.said.in_words()
+    };
     if !status.success() {
-        return Err(format!("{the_program} {}{}", how(status), last_words(&said)));
+        return Err(format!("{the_program} {}{}", how(status), said()));
     }
     if len == 0 {
-        return Err(format!("{the_program} ended well and printed nothing{}", last_words(&said)));
+        return Err(format!("{the_program} ended well and printed nothing{}", said()));
     }
     secret.truncate(len);
     Ok(secret)
@@ -125,17 +121,6 @@ fn ready(from: &ChildStdout) -> io::Result<bool> {
         Ok(0) | Err(Errno::EINTR) => Ok(false),
         Ok(_) => Ok(true),
         Err(errno) => Err(errno.into()),
-    }
-}
-
-fn last_words(said: &Mutex<Said>) -> String {
-    let until = Instant::now() + LAST_WORDS;
-    while !lock(said).is_over() && Instant::now() < until {
-        std::thread::sleep(LOOK);
-    }
-    match lock(said).in_words() {
-        Some(words) => format!(" and said: {words}"),
-        None => " and said nothing on its standard error".to_owned(),
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) const CARRIED: &str = "the caller's";
 pub struct Secured {
     /// `TLS 1.3`, `none`, or `the caller's` on a connection that the caller brought.
     pub protocol: &'static str,
-    /// The cipher suite, such as `TLS13_AES_128_GCM_SHA256`.
+    /// The cipher suite and the key exchange, such as `TLS13_AES_128_GCM_SHA256, X25519MLKEM768`.
     pub cipher: Option<String>,
     /// How the peer was known: `pinned sha256:…`, or the name that an authority vouched for.
     pub trust: Option<String>,

@@ -1,15 +1,6 @@
 //! What a peer wrote, made fit to print.
 
-/// At most `max` characters of `text` on one line: whatever could move the cursor, reorder the line or pretend to be
-/// something else (control and format characters) becomes `?`.
-pub fn printable(text: &str, max: usize) -> String {
-    let plain = |c: char| if c.is_alphanumeric() || c.is_ascii_graphic() || c == ' ' { c } else { '?' };
-    let mut out: String = text.trim().chars().take(max).map(plain).collect();
-    if text.trim().chars().nth(max).is_some() {
-        out.push('…');
-    }
-    out
-}
+pub use vesica_program::printable;
 
 /// The beginning of something that is not ours, as text in quotes.
 pub(crate) fn beginning(bytes: &[u8]) -> String {
@@ -36,9 +27,6 @@ mod tests {
 
     #[test]
     fn what_a_peer_writes_stays_on_its_line() {
-        assert_eq!(printable("a\nb\x1b[31m\u{202e}c", 50), "a?b?[31m?c");
-        assert_eq!(printable("磁盘已满 é", 50), "磁盘已满 é");
-        assert_eq!(printable("abcdef", 3), "abc…");
         assert_eq!(beginning(b"GET / HTTP/1.1\r\n\xff"), "\"GET / HTTP/1.1??…\"");
     }
 

@@ -242,10 +242,13 @@ impl Wire {
         }
     }
 
-    /// The cipher suite that was agreed.
+    /// The cipher suite that was agreed, and how keys were exchanged.
     pub fn cipher(&self) -> Option<String> {
         match &self.crypt {
-            Crypt::Tls(conn) => conn.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite())),
+            Crypt::Tls(conn) => {
+                let (suite, group) = (conn.negotiated_cipher_suite()?, conn.negotiated_key_exchange_group()?);
+                Some(format!("{:?}, {:?}", suite.suite(), group.name()))
+            }
             Crypt::Plain => None,
         }
     }

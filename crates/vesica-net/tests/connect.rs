@@ -29,7 +29,8 @@ fn two_parties_meet() {
     let a = only(waiting.join().unwrap().unwrap());
 
     assert_eq!((a.peer().name(), b.peer().name()), ("bob", "alice"));
-    assert_eq!(a.secured().to_string(), format!("TLS 1.3, mutual, pinned {}, TLS13_AES_128_GCM_SHA256", bob.pin()));
+    let secured = format!("TLS 1.3, mutual, pinned {}, TLS13_AES_128_GCM_SHA256, X25519MLKEM768", bob.pin());
+    assert_eq!(a.secured().to_string(), secured);
     assert_eq!((b.secured().fingerprint, b.secured().ours), (Some(alice.pin()), Some(bob.pin())));
     assert_eq!(b.address(), Some(address));
     say(&mut *a.line("x").unwrap(), &mut *b.line("x").unwrap());

@@ -11,6 +11,10 @@
 /// would hide nothing that anyone could see.
 pub const EPSILONS: std::ops::RangeInclusive<f64> = 0.01..=16.0;
 
+/// The largest ε, ln 19 = 2.944 rounded down, with which who chose what is told is wrong about a key once in 20 times at least: 1/(1 + e^ε)
+/// is the least probability of a wrong guess between two equally likely tables.
+pub const HIDES: f64 = 2.9;
+
 /// δ of a pool is at most 2 to the power of minus this.
 pub const SIGMA: u32 = 40;
 
@@ -79,8 +83,8 @@ impl Pool {
     }
 }
 
-/// What the largest absolute value of a key may be said to be, for a noisy sum. With ε = 0.01 and the largest of these, noise is beyond 2^60
-/// with probability less than 2^-40.
+/// By how much one key may change the numbers of a column, times the columns that share ε: for a noisy sum, the largest absolute value of a key.
+/// With ε = 0.01 and the largest of these, noise is beyond 2^60 with probability less than 2^-50.
 pub const LARGEST: std::ops::RangeInclusive<u64> = 1..=1 << 48;
 
 /// The discrete Laplace distribution: k and -k have probabilities in proportion to e^(-k·s/t), for all whole numbers k.
@@ -126,6 +130,11 @@ impl Laplace {
         // Σ (k + c)·q^k for k from w + 1 on, times what is in front.
         let c = (1.0 + q * q) / (rest * (1.0 + q));
         2.0 * tail * rest * (first + c + q / rest) / ((1.0 + q) * (1.0 + q))
+    }
+
+    /// The probability that one draw, or the sum of two, is `number` or more, for `number` from 1 on.
+    pub fn reaches(&self, number: u64, draws: u32) -> f64 {
+        self.beyond(number - 1, draws) / 2.0
     }
 
     /// The least w so that one draw, or the sum of two, is within ±w at least 19 times in 20.
@@ -250,12 +259,14 @@ mod tests {
                     "{epsilon} {draws} {width}"
                 );
                 assert!((noise.beyond(width as u64, draws) - beyond(width)).abs() < 1e-6, "{epsilon} {draws}");
+                let reaches = (width + 1..=2 * most).map(at).sum::<f64>();
+                assert!((noise.reaches(width as u64 + 1, draws) - reaches).abs() < 1e-6, "{epsilon} {draws}");
             }
         }
         // What the page says of ε = 1.
         assert_eq!([1, 2].map(|draws| Laplace::new(1.0, 1).width(draws)), [3, 4]);
         let most = Laplace::new(*EPSILONS.start(), *LARGEST.end());
-        assert!([1, 2].iter().all(|&draws| most.beyond(1 << 60, draws) < 2f64.powi(-40)));
+        assert!([1, 2].iter().all(|&draws| most.beyond(1 << 60, draws) < 2f64.powi(-50)));
         assert!(most.s > 10_000, "ε is rounded by less than a ten-thousandth of it");
     }
 

@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(many, None);
     }
 
-    /// The table of docs/src/protocols/mini-psi.md, and of row M3 of SECURITY.md, also for the smallest units that a receiver can ask for: keys
+    /// The numbers of docs/src/protocols/mini-psi.md, and of row M3 of SECURITY.md, also for the smallest units that a receiver can ask for: keys
     /// of a unit, slots a key, then guesses a key for 2^20, 2^33, 2^48, 2^64 and 2^80 tried keys.
     #[test]
     fn guesses_are_as_written_down() {

@@ -3,10 +3,14 @@
 
 #![forbid(unsafe_code)]
 
+mod said;
+
+pub use said::{Said, printable};
+
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 /// Passphrases of vesica's own, which are none of another program's business.
 pub const OURS: [&str; 2] = ["VESICA_RESUME_PASSPHRASE", "VESICA_SERVICE_PASSPHRASE"];
@@ -18,7 +22,7 @@ pub struct Running {
     /// What it prints, for whoever takes it.
     pub stdout: Option<ChildStdout>,
     /// What it says beside that.
-    pub stderr: Option<ChildStderr>,
+    pub said: Said,
 }
 
 impl Running {
@@ -27,7 +31,7 @@ impl Running {
     /// process's environment it has all but the passphrases that are for vesica.
     ///
     /// # Errors
-    /// If there are no words, or the system does not start it.
+    /// If there are no words, the system does not start it, or has no thread that listens to what it says.
     pub fn start(words: &[String], folder: Option<&Path>) -> io::Result<Self> {
         let (name, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = match (folder, Path::new(name)) {
@@ -42,7 +46,12 @@ impl Running {
         OURS.iter().for_each(|name| _ = command.env_remove(name));
         let mut child = command.spawn()?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        Ok(Self { child, stdout, stderr })
+        // From here on it is killed if this does not come to its end.
+        let mut running = Self { child, stdout, said: Said::default() };
+        if let Some(stderr) = stderr {
+            running.said = Said::by(stderr, |_| ())?;
+        }
+        Ok(running)
     }
 
     /// How it has ended; none if it has not.
@@ -56,8 +65,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            let _ = self.child.kill();
+        // One of another user, such as sudo's, cannot be killed. Its end is not waited for.
+        if !matches!(self.child.try_wait(), Ok(Some(_))) && self.child.kill().is_ok() {
             let _ = self.child.wait();
         }
     }
@@ -78,6 +87,7 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::io::Read;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
 
     fn words(words: &[&str]) -> Vec<String> {
         words.iter().map(|word| (*word).to_owned()).collect()
@@ -104,6 +114,11 @@ mod tests {
         assert_eq!(printed(&words(&["bin/show", "kept"]), Some(dir.path())).0, "here");
         assert_eq!(printed(&words(&["printf", "%s", "$HOME"]), None).0, "$HOME");
         assert!(Running::start(&words(&["bin/show"]), None).is_err() && Running::start(&[], None).is_err());
+        // By a folder that is named from where this process works.
+        let up: PathBuf = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect();
+        let relative = up.join(dir.path().strip_prefix("/").unwrap());
+        assert!(relative.is_relative());
+        assert_eq!(printed(&words(&["bin/show", "kept"]), Some(&relative)).0, "here");
     }
 
     #[test]

@@ -40,7 +40,7 @@ use std::marker::PhantomData;
 use vesica_oprf::opprf;
 use vesica_oprf::vole::Field;
 use vesica_session::{
-    Channel, Found, Label, Lines, Misbehaviour, Result, SessionRng, Share, Shared, Shares, Unit, Values,
+    Channel, Error, Found, Label, Lines, Misbehaviour, Result, SessionRng, Share, Shared, Shares, Unit, Values,
 };
 use vesica_types::{Digest, UnitId};
 
@@ -140,8 +140,12 @@ impl<B: Field> Circuit<B> {
         for shares in shares {
             totals.iter_mut().zip(&shares.sums).for_each(|(total, sum)| *total = total.wrapping_add(*sum));
         }
-        let [of_sum, of_count] = params.noise.unwrap_or_default();
-        let count = totals.pop_if(|_| params.counts()).map_or(0, |count| count.wrapping_add(of_count));
+        let noise = params.noise.as_deref().unwrap_or_default();
+        if params.noise.is_some() && noise.len() != totals.len() {
+            return Err(Error::Bug("there is not noise for each number".into()));
+        }
+        totals.iter_mut().zip(noise).for_each(|(total, noise)| *total = total.wrapping_add(*noise));
+        let count = totals.pop_if(|_| params.counts()).unwrap_or(0);
         // 6. Whether the count is less than the least
         let of_groups = params.groups().map_or(0, |groups| groups.most as usize);
         let words = NEGATIVE * (usize::from(params.least.is_some()) + of_groups);
@@ -157,10 +161,8 @@ impl<B: Field> Circuit<B> {
                 return Ok(None);
             }
         }
-        match params.total {
-            Total::Sum => totals[0] = totals[0].wrapping_add(of_sum),
-            Total::Count => totals = vec![count],
-            Total::Groups(_) | Total::Shares => {}
+        if params.total == Total::Count {
+            totals = vec![count];
         }
         Ok(Some((totals, made)))
     }

@@ -8,10 +8,12 @@
 //! 6'. h := 1 - [count < least], in shares, as in step 6 but not opened.  Shares of h·count and of each h·sum: both have a share of the number,
 //!     so each multiplies its own as in step 4, in its own direction.  If S learns, R draws a key of two words for each group, and S is to get
 //!     h·key.
-//! 7'. Each sends these shares to whoever learns.  R -> S, if S learns: the label of each group, sealed under the group's key.
+//! 7'. Each sends these shares to whoever learns.  R -> S, if S learns: the label of each group, sealed under the group's key, unless what the
+//!     groups are called is agreed on, and then nobody draws keys.
 //!     A group with fewer keys than `least` is zeros, as one without keys is, and what seals its label is not told.
 
 use crate::gmw::{Made, Numbers};
+use crate::noise::Draws;
 use crate::scatter::Shape;
 use std::ops::Range;
 use vesica_oprf::opprf;
@@ -32,7 +34,7 @@ pub enum Total {
 }
 
 /// What the parties agreed on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Params {
     /// Of the bins and their targets.
     pub opprf: opprf::Params,
@@ -50,8 +52,8 @@ pub struct Params {
     pub peer_learns: bool,
     /// Keys of the party with fewer.
     pub fewer: u64,
-    /// Where a job hides single keys: what this party adds to its shares of the sum of values and of the number of keys.
-    pub noise: Option<[u64; 2]>,
+    /// Where a job hides single keys: what this party adds to its share of each number that the total is made of, in their order.
+    pub noise: Option<Draws>,
 }
 
 /// In which groups keys are counted and numbers are added up.
@@ -67,7 +69,7 @@ pub struct Groups {
     pub least: u64,
     /// Groups that a key may be in.
     pub of_a_key: u32,
-    /// Whether S learns, who does not know what the groups are called.
+    /// Whether S learns, and does not know what the groups are called.
     pub labels: bool,
 }
 
@@ -352,7 +354,8 @@ pub fn open(
 ) -> Result<Found> {
     let mut made = made;
     let (most, width) = (groups.most as usize, groups.sums as usize + 1);
-    if params.puts && labels.len() != most {
+    // Who knows what they are called: R, and where that is agreed on S too.
+    if (params.puts || params.i_learn && !groups.labels) && labels.len() != most {
         return Err(Error::Bug("there is not a label for each group".into()));
     }
     // 6'. h
@@ -362,7 +365,8 @@ pub fn open(
         told[group / 64] |= u64::from(less ^ params.puts) << (group % 64);
     }
     // h times R's share of each number, and its keys;  h times S's
-    let mut keys = Zeroizing::new(vec![0u64; if params.puts && groups.labels { 2 * most } else { 0 }]);
+    let of_labels = if groups.labels { 2 * most } else { 0 };
+    let mut keys = Zeroizing::new(vec![0u64; if params.puts { of_labels } else { 0 }]);
     keys.iter_mut().for_each(|word| *word = u64::from_le_bytes(rng.bytes()));
     let own = |column: usize, part: Range<usize>, out: &mut [u64]| {
         out.iter_mut().zip(part).for_each(|(own, group)| match column.checked_sub(width) {
@@ -371,7 +375,7 @@ pub fn open(
         });
     };
     let own: Numbers<'_> = &own;
-    let (mut mine, mut mine_of_keys) = (vec![0u64; most * width], Zeroizing::new(vec![0u64; 2 * most]));
+    let (mut mine, mut mine_of_keys) = (vec![0u64; most * width], Zeroizing::new(vec![0u64; of_labels]));
     for of_r in [true, false] {
         let columns = if of_r && groups.labels { width + 2 } else { width };
         let numbers = (of_r == params.puts).then_some(own);
@@ -389,7 +393,7 @@ pub fn open(
     if params.peer_learns {
         let of_keys = if params.puts { &mine_of_keys[..] } else { &[] };
         ch.send(&bytes(mine.iter().chain(of_keys)))?;
-        if params.puts {
+        if params.puts && groups.labels {
             let sealed = labels.iter().zip(keys.as_chunks().0).map(|(label, key)| params.seal(*key, label));
             ch.send(sealed.collect::<Vec<_>>().as_flattened())?;
         }
@@ -397,13 +401,13 @@ pub fn open(
     if !params.i_learn {
         return Ok(Found::Nothing);
     }
-    let words = if params.puts { most * width } else { most * (width + 2) };
+    let words = most * width + if params.puts { 0 } else { of_labels };
     let theirs = ch.recv_exact(8 * words)?;
     let mut all = theirs.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
     mine.iter_mut().zip(&mut all).for_each(|(mine, theirs)| *mine = mine.wrapping_add(theirs));
     mine_of_keys.iter_mut().zip(all).for_each(|(mine, theirs)| *mine = mine.wrapping_add(theirs));
     let mut called = labels.to_vec();
-    if !params.puts {
+    if !params.puts && groups.labels {
         let sealed = ch.recv_exact(most * LABEL)?;
         let sealed = sealed.as_chunks().0.iter().zip(mine_of_keys.as_chunks().0);
         called = sealed.map(|(label, key)| params.seal(*key, label)).collect();
@@ -414,10 +418,13 @@ pub fn open(
         if keys == 0 && sums.iter().all(|sum| *sum == 0) {
             continue;
         }
-        if keys < groups.least || keys > params.fewer {
+        // With noise there may seem to be any number of keys that is not negative.
+        if keys < groups.least || keys > if params.noise.is_some() { i64::MAX as u64 } else { params.fewer } {
             let why = "by its shares, a group has a number of common keys that none can have";
             return Err(ch.accuse(Misbehaviour::Contradiction(why)));
         }
+        // And as of a count, more than there can be is told as the most that can be.
+        let keys = keys.min(params.fewer.max(groups.least));
         let sums = sums.iter().map(|sum| *sum as i64).collect();
         found.push(Group { number: number as u32, label, keys, sums });
     }

@@ -4,7 +4,37 @@
 //! times sees nothing new in what it is sent, but it can measure many times how long the same draw takes. So no branch depends on a number that
 //! is drawn, but only on whether a draw has to be repeated, which says nothing of the one that is kept.
 
+use std::fmt;
+use std::ops::Deref;
 use vesica_session::SessionRng;
+use zeroize::Zeroizing;
+
+/// Noise that a party drew, modulo 2^64. Whoever reads it takes it off: so it is not shown, and memory is cleared of it.
+#[derive(Clone)]
+pub struct Draws(Zeroizing<Vec<u64>>);
+
+impl Draws {
+    /// These numbers, of which there are `len`: memory is taken once, so that no copy of them is left behind.
+    pub fn new(len: usize, numbers: impl Iterator<Item = u64>) -> Self {
+        let mut all = Zeroizing::new(Vec::with_capacity(len));
+        all.extend(numbers.take(len));
+        Self(all)
+    }
+}
+
+impl Deref for Draws {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Draws {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Draws(..)")
+    }
+}
 
 /// A bit that is 1 with probability `of`/2^128.
 pub fn bit(of: u128, rng: &mut SessionRng) -> bool {

@@ -42,6 +42,14 @@ pub const GROUP_TOTALS: Reveal = Reveal {
            and what their values add up to, and not which they are",
 };
 
+/// The same where noise is added to each of these numbers.
+pub const GROUP_TOTALS_NOISY: Reveal = Reveal {
+    name: "group_totals_noisy",
+    to: Learner::Learners,
+    what: "for each group that the parties agreed on how many keys are common and what their values add up to, give or take as much as the job's \
+           epsilon hides each key among, if that is shared.groups.least keys or more; and not which they are",
+};
+
 /// What no least number hides from a learner that has the groups: it chooses which keys are in them, and with which values.
 pub fn chosen_groups(place: u8) -> Reveal {
     let what = "which of many keys of its choice the other party holds, if it makes its groups up: it can fill each of them with common keys up to \
@@ -230,7 +238,7 @@ mod tests {
             [INTERSECTION_OF_IDENTIFIERS, IDENTIFIER_COUNT, IDENTIFIERS, MINIMUM_OF_IDENTIFIERS, LINKS];
         for reveal in told
             .into_iter()
-            .chain([INTERSECTION_SIZE_NOISY, KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC])
+            .chain([INTERSECTION_SIZE_NOISY, GROUP_TOTALS_NOISY, KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC])
             .chain(of_identifiers)
             .chain([chosen_groups(0), chosen_groups_and_values(0), chosen_values(0), chosen_values_by_group(0)])
         {

@@ -55,7 +55,7 @@ pub fn open<B: Field + 'static, S: Shape + 'static>(
 ) -> Result<Box<dyn Shared>> {
     // 1. -> client i: k_i
     let star = Star::open(pivot, params, lines, rng)?;
-    let two = star.other().map(|other| Circuit::<B>::open(circuit, lines.at(other)?, rng)).transpose()?;
+    let two = star.other().map(|other| Circuit::<B>::open(circuit.clone(), lines.at(other)?, rng)).transpose()?;
     Ok(Box::new(Tally { star, circuit, two }))
 }
 

@@ -73,17 +73,17 @@ fn noise_is_in_what_is_told() {
     for (count, told) in
         [([2, 3], "12 keys"), ([minus(4), 1], "4 keys"), ([minus(9), 1], "0 keys"), ([3000, 1], "1000 keys")]
     {
-        let noise = Some(count.map(|n| [99, n]));
+        let noise = Some(count.map(|n| &*vec![n].leak()));
         assert_eq!(found::<u64>(&xs, &ys, Asks { noise, ..COUNT }), [told.to_owned(), String::new()]);
     }
-    let noise = Some([[minus(50), 0], [7, 0]]);
+    let noise = Some([minus(50), 7].map(|n| &*vec![n].leak()));
     let asks = Asks { noise, learns: (true, true), ..SUM };
     let sum = |plain: String| plain.rsplit(' ').next().unwrap().parse::<i64>().unwrap();
     let want = sum(total(&xs, &ys, SUM)) - 43;
     assert_eq!(found::<u64>(&xs, &ys, asks).map(sum), [want; 2]);
     // Seven are common.
     for (count, enough) in [([1, 0], true), ([0, 0], false), ([minus(3), 4], true), ([5, minus(5)], false)] {
-        let noise = Some(count.map(|n| [0, n]));
+        let noise = Some(count.map(|n| &*vec![n].leak()));
         let got = found::<u64>(&xs, &ys, Asks { noise, least: Some(8), ..COUNT });
         assert_eq!(
             got,

@@ -3,14 +3,15 @@
 use crate::sides;
 
 use sides::Asks;
-use std::collections::BTreeMap;
 use vesica_block::Block;
 use vesica_oprf::vole::Field;
+use vesica_ot::softspoken::{FOLD, Receiver, Sender};
+use vesica_ot::{Security, cot};
 use vesica_psi::circuit::{Groups, Total};
 use vesica_psi::ideal;
 use vesica_session::{Error, Fault, Found, Lines, Result, SessionRng, Shared, Shares, Values};
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, recorded, set_pairs, two, two_with};
-use vesica_types::Digest;
+use vesica_types::{Digest, UnitId};
 
 const GROUPS: Groups = Groups { most: 6, sums: 2, of_other: 0, least: 3, of_a_key: 6, labels: true };
 
@@ -33,18 +34,29 @@ fn found<B: Field>(xs: &[Digest], ys: &[Digest], asks: Asks) -> [String; 2] {
 /// What a learner is to be told of these sets, whose groups are `xs`': a row for each key and group of it, joined, grouped, and without the
 /// groups that have too few.
 fn grouped(xs: &[Digest], ys: &[Digest], groups: Groups) -> String {
-    let mut all: BTreeMap<u32, (u64, Vec<i64>)> = BTreeMap::new();
+    let none = groups_of(xs, ys, groups).into_iter().enumerate();
+    said(none.filter(|(_, numbers)| numbers[0] as u64 >= groups.least))
+}
+
+/// The number of common keys and the sums of every group.
+fn groups_of(xs: &[Digest], ys: &[Digest], groups: Groups) -> Vec<Vec<i64>> {
+    let mut all = vec![vec![0; groups.sums as usize + 1]; groups.most as usize];
     for place in ideal::intersection(xs, ys) {
         for (group, numbers) in sides::groups(&xs[place as usize], groups) {
-            let (keys, sums) = all.entry(group).or_insert((0, vec![0; groups.sums as usize]));
-            *keys += 1;
-            let numbers = numbers.into_iter().chain(sides::others(&xs[place as usize], groups));
-            sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum = sum.wrapping_add(number));
+            let numbers = [1].into_iter().chain(numbers).chain(sides::others(&xs[place as usize], groups));
+            all[group as usize]
+                .iter_mut()
+                .zip(numbers)
+                .for_each(|(sum, number): (&mut i64, _)| *sum = sum.wrapping_add(number));
         }
     }
-    let told = all.into_iter().filter(|(_, (keys, _))| *keys >= groups.least);
-    let told = told.map(|(group, (keys, sums))| format!("{group} ({group}): {keys} keys, {sums:?}"));
-    told.collect::<Vec<_>>().join("; ")
+    all
+}
+
+/// Groups in the words of a learner.
+fn said(groups: impl Iterator<Item = (usize, Vec<i64>)>) -> String {
+    let said = groups.map(|(group, numbers)| format!("{group} ({group}): {} keys, {:?}", numbers[0], &numbers[1..]));
+    said.collect::<Vec<_>>().join("; ")
 }
 
 #[test]
@@ -119,6 +131,144 @@ fn values_of_the_other_party_of_many_bins() {
         let want = grouped(&xs, &ys, groups);
         assert!(want.matches(';').count() > 8);
         assert_eq!(found::<u64>(&xs, &ys, asks(groups, (true, true))), [want.clone(), want]);
+    }
+}
+
+/// Both know what the groups are called, and add this to their shares.
+fn agreed(groups: Groups, learns: (bool, bool), noise: [Vec<u64>; 2]) -> Asks {
+    let noise = Some(noise.map(|noise| &*noise.leak()));
+    Asks { total: Total::Groups(Groups { labels: false, ..groups }), learns, noise, ..BOTH }
+}
+
+/// Some noise for each number of these groups, and for the number of all keys if that is counted: from -`most` to `most`.
+fn some_noise(groups: Groups, counted: bool, most: u64, seed: u64) -> Vec<u64> {
+    let numbers = u64::from(groups.most * (groups.sums + 1)) + u64::from(counted);
+    let draw =
+        |place: u64| (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed).wrapping_mul(0xff51_afd7_ed55_8ccd) >> 33;
+    (0..numbers).map(|place| (draw(place) % (2 * most + 1)).wrapping_sub(most)).collect()
+}
+
+/// With noise that is known: what is compared with the least number, and told, is a plain grouped join and the noise of both. All groups that were
+/// agreed on take part, with keys or without; and without noise they are told as if they were not agreed on.
+#[test]
+fn noise_is_in_what_is_compared_and_told() {
+    let (mut without_keys, mut with_keys_and_hidden) = (0, 0);
+    for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
+        for (most, of_a_key, sums, of_other, by_trees) in
+            [(6, 3, 2, 0, false), (1, 1, 0, 0, false), (7, 2, 3, 1, false), (64, 1, 1, 1, true), (100, 3, 4, 0, true)]
+        {
+            let least = 1 + i as u64 % 4;
+            let groups = Groups { most, sums, of_other, least, of_a_key, labels: false };
+            assert_eq!(groups.by_trees(), by_trees);
+            let learns = [(true, true), (true, false), (false, true)][(i + most as usize) % 3];
+            let (counted, wide) = (i % 3 == 0, [0, 3][(i + sums as usize) % 2]);
+            // A learner's noise is none where the other one is told nothing.
+            let of = |seed, adds| some_noise(groups, counted, if adds { wide } else { 0 }, seed);
+            let mut noise = [of(i as u64, learns.1), of(77 + i as u64, learns.0)];
+            if counted {
+                // All keys are compared with 1, whatever is common, so that the groups are told.
+                *noise[0].last_mut().unwrap() = 5;
+                *noise[1].last_mut().unwrap() = 1;
+            }
+            let mut all = groups_of(&xs, &ys, groups);
+            for noise in &noise {
+                let cells = all.iter_mut().flatten().zip(noise);
+                cells.for_each(|(number, noise)| *number = number.wrapping_add(*noise as i64));
+            }
+            let plain = groups_of(&xs, &ys, groups);
+            for (noisy, plain) in all.iter().zip(&plain) {
+                without_keys += usize::from(plain[0] == 0 && noisy[0] >= least as i64);
+                with_keys_and_hidden += usize::from(plain[0] >= least as i64 && noisy[0] < least as i64);
+            }
+            let want = said(all.into_iter().enumerate().filter(|(_, numbers)| numbers[0] >= least as i64));
+            assert!(wide > 0 || want == grouped(&xs, &ys, groups));
+            let asks = Asks { least: counted.then_some(1), ..agreed(groups, learns, noise) };
+            let got = if i % 2 == 0 { found::<u64>(&xs, &ys, asks) } else { found::<Block>(&xs, &ys, asks) };
+            let told = |learns: bool| if learns { want.clone() } else { String::new() };
+            assert_eq!(got, [told(learns.0), told(learns.1)], "{name}, {groups:?}");
+        }
+    }
+    assert!(without_keys > 5 && with_keys_and_hidden > 5, "{without_keys} {with_keys_and_hidden}");
+}
+
+/// A number of keys that no group has, because there are not so many or it is negative, is told as one that can be or not at all; and a sum to the
+/// ends of 64 bits as it comes. The number of all keys has noise of its own.
+#[test]
+fn noise_may_be_larger_than_all_that_is_common() {
+    let (xs, ys) = (digests(0, 60), digests(20, 90));
+    let groups = Groups { most: 3, sums: 1, of_other: 0, least: 2, of_a_key: 1, labels: false };
+    let plain = groups_of(&xs, &ys, groups);
+    assert!(plain.iter().all(|numbers| numbers[0] > 2), "{plain:?}");
+    let minus = |n: u64| n.wrapping_neg();
+    let sum = |group: usize, noise: u64| plain[group][1].wrapping_add(noise as i64);
+    let keys = |group: usize, noise: i64| plain[group][0] + noise;
+    let noise = [vec![5000, 7, minus(400), 1 << 61, 1, minus(1 << 62)], vec![40, minus(9), 2, 5, minus(2), 3]];
+    // Of a thousand keys, which the party with fewer has, no group has more.
+    let want = [(0, vec![1000, sum(0, minus(2))]), (2, vec![keys(2, -1), sum(2, minus(1 << 62).wrapping_add(3))])];
+    assert_eq!(
+        found::<u64>(&xs, &ys, agreed(groups, (true, true), noise.clone())),
+        [(); 2].map(|()| said(want.clone().into_iter()))
+    );
+    // Forty are common.
+    for (count, enough) in [([9, 1], true), ([9, 0], false), ([minus(50), 60], true), ([minus(90), 0], false)] {
+        let noise: [Vec<u64>; 2] = std::array::from_fn(|party| [&noise[party][..], &count[party..=party]].concat());
+        let asks = Asks { least: Some(50), ..agreed(groups, (true, true), noise) };
+        let want = if enough { said(want.clone().into_iter()) } else { "too few".to_owned() };
+        assert_eq!(found::<u64>(&xs, &ys, asks), [want.clone(), want], "{count:?}");
+    }
+}
+
+/// A caller that has not as many draws as there are numbers, or not a label for each group.
+#[test]
+fn noise_and_agreed_labels_are_one_for_each() {
+    let groups = Groups { most: 3, sums: 1, of_other: 0, least: 2, of_a_key: 1, labels: false };
+    let keys = digests(0, 10);
+    let right = || some_noise(groups, false, 3, 1);
+    for wrong in [vec![], right()[1..].to_vec(), [right(), vec![0]].concat()] {
+        let asks = agreed(groups, (true, true), [wrong, right()]);
+        let (a, _) = two(
+            sides::circuit::<u64>(keys.clone(), (12, 12), asks),
+            sides::circuit::<u64>(keys.clone(), (12, 12), asks.other()),
+        );
+        assert_eq!(a.unwrap_err().fault(), Fault::Bug);
+    }
+    // Who learns and is given no labels.
+    let side = |asks: Asks, labels: bool| {
+        let keys = keys.clone();
+        move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
+            let side = sides::open_circuit::<u64>((12, 12), asks, lines, rng)?;
+            let shares = sides::share(&side, 0, keys, (12, 12), asks, lines, rng)?;
+            let labels = if labels { sides::labels(groups) } else { Vec::new() };
+            side.open(&[shares], &labels, lines, rng).map(drop)
+        }
+    };
+    for (learns, fails) in [((true, true), true), ((false, true), true), ((true, false), false)] {
+        let asks = agreed(groups, learns, [right(), right()]);
+        let (a, b) = two(side(asks, true), side(asks.other(), false));
+        assert_eq!(b.err().map(|error| error.fault()), fails.then_some(Fault::Bug), "{learns:?}");
+        assert_eq!(a.is_ok(), !fails);
+    }
+}
+
+/// A peer whose shares make a told group's number of keys negative, which noise cannot do to one that reaches the least number.
+#[test]
+fn a_number_that_no_noise_makes_is_the_peers_fault() {
+    let groups = Groups { most: 1, sums: 1, of_other: 0, least: 2, of_a_key: 1, labels: false };
+    let keys = digests(0, 40);
+    for puts in [true, false] {
+        let of = agreed(groups, (true, true), [vec![0; 2], vec![0; 2]]);
+        let of = if puts { of } else { of.other() };
+        let sides = || {
+            let alice = sides::circuit::<u64>(keys.clone(), (40, 40), of);
+            (alice, sides::circuit::<u64>(keys.clone(), (40, 40), of.other()))
+        };
+        let (alice, bob) = sides();
+        let (_, (_, messages)) = recorded(alice, bob);
+        let last = messages.iter().filter(|message| message.sent).count() - 1;
+        let (alice, bob) = sides();
+        let (a, _) = two_with(alice, bob, |channel| Box::new(Hostile::new(channel, Attack::Flip(63), last)));
+        let error = a.unwrap_err();
+        assert!(error.fault() == Fault::Peer && error.to_string().contains("number of common keys"), "{error}");
     }
 }
 
@@ -355,9 +505,11 @@ fn a_hostile_peer_gets_an_error_that_names_it() {
     let trees = asks(groups, (true, true));
     let of_both = |groups: Groups| asks(Groups { of_other: 1, ..groups }, (true, true));
     let (values, values_by_trees) = (of_both(GROUPS), of_both(groups));
+    let noisy = Groups { of_other: 1, ..GROUPS };
+    let noisy = agreed(noisy, (true, true), [1, 2].map(|seed| some_noise(noisy, false, 3, seed)));
     for asks in [BOTH, BOTH.other(), trees, trees.other()]
         .into_iter()
-        .chain([values, values_by_trees].map(|of| [of, of.other()]).concat())
+        .chain([values, values_by_trees, noisy].map(|of| [of, of.other()]).concat())
     {
         let (mine, theirs) = if asks.puts { (&xs, &ys) } else { (&ys, &xs) };
         let sides = || {
@@ -403,15 +555,21 @@ fn what_is_received_is_random_and_as_long_whatever_the_groups() {
     let by_columns = Groups { most: 16, sums: 2, of_other: 0, least: 40, of_a_key: 16, labels: true };
     let by_trees = Groups { most: 100, sums: 2, of_other: 0, least: 9, of_a_key: 2, labels: true };
     assert!(by_trees.by_trees() && !by_columns.by_trees());
-    let of = |groups| [(true, true), (false, true), (true, false)].map(|learns| (groups, learns));
-    let of_both = [by_columns, by_trees].map(|groups| (Groups { of_other: 1, ..groups }, (true, true)));
-    for (groups, learns) in [&of(by_columns)[..], &of(by_trees), &of_both].concat() {
+    let of = |groups| [(true, true), (false, true), (true, false)].map(|learns| (groups, learns, false));
+    let of_both = [by_columns, by_trees].map(|groups| (Groups { of_other: 1, ..groups }, (true, true), false));
+    // Noise that is none, so that the same is told.
+    let noisy = of(by_columns).map(|(groups, learns, _)| (groups, learns, true));
+    for (groups, learns, noisy) in [&of(by_columns)[..], &of(by_trees), &of_both, &noisy].concat() {
         let least = groups.least;
         let mut shapes = Vec::new();
         for (common, keys, least) in
             [(0, 500, least), (1, 1, least), (500, 500, least), (500, 500, u64::MAX), (0, 0, least)]
         {
-            let of = asks(Groups { least, ..groups }, learns);
+            let groups = Groups { least, ..groups };
+            let of = match noisy {
+                true => agreed(groups, learns, [1, 2].map(|seed| some_noise(groups, false, 0, seed))),
+                false => asks(groups, learns),
+            };
             let (a, b) = recorded(
                 sides::circuit::<u64>(digests(0, 500), (500, 500), of),
                 sides::circuit::<u64>(digests(500 - common, 500 - common + keys), (500, 500), of.other()),
@@ -490,10 +648,45 @@ fn cost(total: Total) -> ([u64; 2], String) {
     (mine.unwrap().0, theirs.unwrap().1)
 }
 
-/// What a tree costs for each bin, besides its transfers, and that it is far less than columns.
+/// Bytes of a unit's silent transfers in one direction, both ways: so many, and `more`, less those of so many. They are made in lots of a few
+/// sizes, so that more of them may even be fewer bytes.
+fn transfers(so_many: u64, more: u64) -> i64 {
+    const NAME: [u8; 32] = [5; 32];
+    let of = |n: u64| {
+        let (sent, received) = two(
+            move |lines: &mut Lines, rng: &mut SessionRng| -> Result<u64> {
+                let ch = lines.peer()?;
+                let base = Sender::open_odd(Security::SemiHonest, FOLD, &NAME, ch, rng)?;
+                let before = ch.meter().bytes();
+                cot::send(&base, &NAME, UnitId(0), n as usize, ch, rng, |_, _| ())?;
+                let after = ch.meter().bytes();
+                Ok(after.0 + after.1 - before.0 - before.1)
+            },
+            move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
+                let ch = lines.peer()?;
+                let base = Receiver::open(Security::SemiHonest, FOLD, &NAME, ch, rng)?;
+                cot::receive(&base, &NAME, UnitId(0), n as usize, ch, |_, _, _| ())
+            },
+        );
+        received.unwrap();
+        sent.unwrap() as i64
+    };
+    of(so_many + more) - of(so_many)
+}
+
+/// Bins of 2000 keys, their places in whole words, and the transfers to R that a sum takes: those for the products by which targets are compared.
+fn to_r() -> [u64; 3] {
+    let params = sides::circuit_params((2000, 2000), BOTH).opprf;
+    let (bins, row) = (u64::from(params.bins), u64::from(params.bins).next_multiple_of(128));
+    // A number up to l has log l bits, and each target takes a product less.
+    let log = u64::from((params.bits + 1).next_power_of_two().ilog2());
+    [bins, row, row * (log - 1)]
+}
+
+/// What a tree costs for each bin, with its transfers, and that it is far less than columns.
 #[test]
 fn trees_cost_as_many_bytes_as_stated() {
-    let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
+    let [bins, _, of_products] = to_r();
     let ([of_sum, _], _) = cost(Total::Sum);
     for (most, sums, of_a_key, numbers, depth) in [(512, 1, 1, 16, 6), (150, 1, 2, 16, 5), (60, 16, 1, 17, 6)] {
         let groups = Groups { most, sums, of_other: 0, least: 2, of_a_key, labels: true };
@@ -502,10 +695,34 @@ fn trees_cost_as_many_bytes_as_stated() {
         let keys = digests(0, 2000);
         assert_eq!(told, grouped(&keys, &keys, groups));
         let each = 1 + 32 * depth + 16 * numbers;
-        let transfers = (unit - of_sum) as f64 / bins as f64 - (f64::from(of_a_key) * f64::from(each) - 8.0);
-        // Silent transfers are a fraction of a byte each; of so few bins they are more.
-        assert!((0.0..4.0 * f64::from(of_a_key * depth)).contains(&transfers), "{transfers}");
+        let transfers = transfers(of_products, bins * u64::from(of_a_key * depth));
+        assert_eq!((unit - of_sum) as i64 - transfers, (bins * (u64::from(of_a_key * each) - 8)) as i64, "{most}");
         assert!(unit - of_sum < 8 * bins * u64::from(most * (sums + 1)) * 3 / 4);
+    }
+}
+
+/// Values of the other party cost a store with eight bytes a slot, and eight bytes and a bit for each of the groups in which they are multiplied: for
+/// all groups, or for those under a leaf of a tree.
+#[test]
+fn values_of_the_other_party_cost_as_many_bytes_as_stated() {
+    let slots = sides::circuit_params((2000, 2000), BOTH).opprf.shape.slots() as u64;
+    let [bins, row, of_products] = to_r();
+    for (most, of_a_key, sums, of_other, flags, depth) in
+        [(8, 8, 1, 1, 8, 0), (8, 8, 3, 2, 8, 0), (100, 2, 3, 2, 8, 5), (512, 1, 1, 1, 8, 6)]
+    {
+        let of = |of_other| Groups { most, sums, of_other, least: 2, of_a_key, labels: true };
+        assert_eq!((of(of_other).flags(), of(0).by_trees()), (flags, of(of_other).by_trees()));
+        let ([own, end_of_own], _) = cost(Total::Groups(of(0)));
+        let ([unit, end], told) = cost(Total::Groups(of(of_other)));
+        let keys = digests(0, 2000);
+        assert_eq!(told, grouped(&keys, &keys, of(of_other)));
+        // Two numbers share a store, which has a seed of 16 bytes, and a group has whole words of flags.
+        let (flags, stores) = (u64::from(flags), u64::from(of_other.div_ceil(2)));
+        let of_values = u64::from(of_other) * (8 * slots + 8 * flags * row) + 16 * stores + flags * row / 8;
+        let of_trees = bins * u64::from(of_a_key * depth);
+        let transfers = transfers(of_products + of_trees, flags * row);
+        assert_eq!((unit as i64 - own as i64) - transfers, of_values as i64, "{most} {sums}");
+        assert_eq!(end, end_of_own, "the end does not know whose values they are");
     }
 }
 

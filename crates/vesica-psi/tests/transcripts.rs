@@ -188,6 +188,18 @@ fn circuit_sends_these_messages() {
         let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
         cases.insert(name.to_owned(), case);
     }
+    // Agreed labels, and noise of both, on three numbers of each group.
+    let groups = Groups { sums: 2, of_other: 1, most: 5, of_a_key: 5, labels: false, ..many };
+    let noise = Some([&[1; 15][..], &[u64::MAX; 15]]);
+    for (name, learns) in
+        [("groups, agreed and noisy", (true, true)), ("groups, agreed, the other learns", (false, true))]
+    {
+        let noise = noise.filter(|_| learns.0);
+        let asks = sides::Asks { total: Total::Groups(groups), puts: true, learns, least: None, noise };
+        let (xs, ys) = (xs.clone(), ys.clone());
+        let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
+        cases.insert(name.to_owned(), case);
+    }
     let asks = sides::Asks { total: Total::Count, puts: false, learns: (true, true), least: None, noise: None };
     let case = transcript(sides::circuit::<Block>(xs, (n, m), asks), sides::circuit::<Block>(ys, (m, n), asks.other()));
     cases.insert("count, 128 bits, both learn".to_owned(), case);

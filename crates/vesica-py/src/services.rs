@@ -101,9 +101,10 @@ pub struct Asked(Mutex<Option<Run>>);
 impl Asked {
     /// The run is over: whoever asked has its rows.
     fn end(&self, py: Python<'_>) -> PyResult<()> {
-        // Whoever was stopped up to now takes no rows.
-        py.check_signals()?;
+        // Taken first: an interrupt's traceback keeps this alive, and the run would keep the files of it from the next one.
         let Some(run) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
+        // Whoever was stopped up to now takes no rows, and the next run tells them again.
+        py.check_signals()?;
         py.detach(|| run.end().map(drop)).map_err(|error| Failure::from(error).raised(py))
     }
 }

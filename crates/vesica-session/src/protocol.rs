@@ -99,7 +99,7 @@ pub trait Shared: Send + Sync {
 
     /// What the shares of all units, in the units' order, come to, for whoever learns it. They are of one attempt: an attempt that was
     /// broken off leaves nothing that may be added to another's. `labels` has one of [`LABEL`] bytes for each group, if this party has the
-    /// groups.
+    /// groups, or if it was agreed on what they are called.
     ///
     /// # Errors
     /// As [`Protocol::unit`]; the peer's if its shares are of another attempt.

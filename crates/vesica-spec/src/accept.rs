@@ -45,14 +45,14 @@ pub enum Extra {
     /// put together what they saw. Must be accepted by its name.
     LeaderAndPivot,
     /// The totals of groups with fewer than five common keys, told to whoever learns: what `result = "groups"` with a lower
-    /// `shared.groups.least` does not hide. Must be accepted by its name.
+    /// `shared.groups.least` does not hide, unless `shared.dp` has an epsilon of 2.9 or less. Must be accepted by its name.
     SmallGroups,
     /// Which of many keys of its choice the other party holds, told to the party with the groups if it learns and makes them up: what
-    /// `result = "groups"` does not hide where `learns` names `shared.groups.of`. Must be accepted by its name.
+    /// `result = "groups"` does not hide where `learns` names `shared.groups.of`, unless `shared.dp` has an epsilon of 2.9 or less. Must be accepted by its name.
     ChosenGroups,
     /// Which of some 62 keys of its choice all other parties hold, told to the party with the values if it learns and makes them up: what
     /// `result = "sum"` without `shared.dp` does not hide where the party with the values learns. The same by group, where `result = "groups"`
-    /// adds up values of a party that learns and has not the groups. Must be accepted by its name.
+    /// adds up values of a party that learns and has not the groups, unless `shared.dp` has an epsilon of 2.9 or less. Must be accepted by its name.
     ChosenValues,
     /// Which of the common identifiers the other party has in one row, told to both: what `match = "pairs"` and `"once"` do not hide. Must be
     /// accepted by its name.

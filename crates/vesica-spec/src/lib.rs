@@ -38,8 +38,8 @@ pub use pins::Pins;
 pub use plan::{GroupedPlan, LABEL_BYTES, MAX_KEYS, MAX_LANES, PeerPlan, Plan, ProxyPlan, ResumePlan, TrustPlan, plan};
 pub use rules::{Rule, Rules};
 pub use types::{
-    Budget, Duplicates, Format, Groups, Input, Limits, Matched, Mine, Order, Output, ProxyUrl, Shared, Spec, Sum, Tls,
-    USUAL_MEMORY, default_memory, default_patience,
+    Budget, Duplicates, Format, GroupLabel, Groups, Input, Limits, Matched, Mine, Order, Output, ProxyUrl, Shared,
+    Spec, Sum, Tls, USUAL_MEMORY, default_memory, default_patience,
 };
 pub use vesica_suite::{CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
 pub use vesica_table::{Origin, Program};

@@ -10,7 +10,8 @@ use crate::key::KeyPlace;
 use crate::memory::Share;
 use crate::parse::nearest;
 use crate::rules::Rule;
-use crate::types::{Budget, Duplicates, Mine, Order, ProxyUrl, Shared, Spec, Sum};
+use crate::types::{Budget, Duplicates, GroupLabel, Groups, Mine, Order, ProxyUrl, Shared, Spec, Sum};
+use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use vesica_net::{Network, Proxy};
 use vesica_params::Level;
 use vesica_psi::reveals;
 use vesica_session::Reveal;
-use vesica_suite::{Choice, Cut, Grouping, ProtocolName, ResultKind, Seat, Sizes, Suite};
+use vesica_suite::{Choice, Cut, Grouping, ProtocolName, ResultKind, Seat, Sizes, Suite, Summed};
 use vesica_types::{Party, TagLen};
 
 /// A job whose every field is present and means something.
@@ -102,8 +103,12 @@ pub struct GroupedPlan {
     pub sums: Vec<(String, Option<u64>)>,
     /// Groups at most.
     pub most: u32,
+    /// All of them, if the parties agreed on what they are called.
+    pub labels: Vec<GroupLabel>,
     /// Groups of a key at most.
     pub of_a_key: u32,
+    /// Whether sums have noise.
+    pub noisy: bool,
 }
 
 /// Where finished units are kept.
@@ -446,6 +451,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         protocol: shared.protocol,
         result: shared.result,
         groups: grouping(shared, owner.as_ref())?,
+        sums: shared.order_of_sums().into_iter().map(|place| summed(&shared.sums[place])).collect(),
         values,
         mode: shared.mode,
         security: shared.security,
@@ -458,6 +464,21 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         insecure: shared.insecure,
     };
     let suite = vesica_suite::find(&choice).map_err(|refusal| SpecError::field(refusal.field, refusal.why))?;
+    let memory = memory(&mine.memory)?;
+    if let Some(unit) = shared.unit.filter(|_| suite.cut() != Cut::Whole) {
+        // A unit of mean size, with the keys of both.
+        let of_a_key = 2 * suite.memory();
+        if u64::from(unit) * of_a_key > memory {
+            let why = format!(
+                "{unit} keys in a unit take some {} MiB with this job, and mine.memory is {} MiB: agree on {} or fewer, give more memory, or leave it \
+                 out for units that fit",
+                (u64::from(unit) * of_a_key) >> 20,
+                memory >> 20,
+                memory / of_a_key
+            );
+            return Err(SpecError::field("shared.unit", why));
+        }
+    }
     if let Some(groups) = choice.groups.filter(|groups| groups.costs_by_its_groups() && groups.of_a_key == groups.most)
     {
         notes.push(format!(
@@ -614,7 +635,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         order,
         says_how,
         notes,
-        memory: memory(&mine.memory)?,
+        memory,
         scratch: mine.scratch.clone(),
         // Two for each core: one computes while the other waits for the network.
         workers: workers(mine.workers, |cores| 2 * cores.clamp(1, 32))?,
@@ -667,6 +688,9 @@ fn cut(plan: &Plan, parts: vesica_table::Parts) -> Result<(), SpecError> {
 /// The most bytes that what a group is called may take, in all of its columns, so that a label says nothing by its length.
 pub const LABEL_BYTES: usize = vesica_session::LABEL;
 
+/// The most bytes that agreed labels may take in the document, which parties send each other whole.
+const MOST_LABELS: usize = 1 << 18;
+
 /// The most columns that rows are grouped by.
 const MOST_BY: usize = 16;
 
@@ -688,12 +712,20 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
         );
         return refuse("shared.groups.by", why);
     }
-    if groups.of_a_key.is_some_and(|most| !(1..=groups.most.max(1)).contains(&most)) {
-        let (of_a_key, most) = (groups.of_a_key.unwrap_or_default(), groups.most.max(1));
-        let why = format!(
-            "a key may be in {of_a_key} groups; give 1 to {most}, which is shared.groups.most, or leave it out"
-        );
-        return refuse("shared.groups.of_a_key", why);
+    let most = labels(groups)?;
+    match groups.of_a_key {
+        None if shared.dp.is_some() => {
+            let why = "is missing: noise hides a key in all of its groups, so with shared.dp say in how many it may be, such as of_a_key = 1";
+            return refuse("shared.groups.of_a_key", why.to_owned());
+        }
+        // That there are some groups is looked at with their numbers.
+        Some(of_a_key) if most > 0 && !(1..=most).contains(&of_a_key) => {
+            let why = format!(
+                "a key may be in {of_a_key} groups; give 1 to {most}, which is how many groups there are at most, or leave it out"
+            );
+            return refuse("shared.groups.of_a_key", why);
+        }
+        _ => {}
     }
     for sum in &shared.sums {
         if !shared.parties.contains(&sum.of) {
@@ -701,6 +733,10 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
                 "shared.sums.of",
                 format!("{:?} is not one of shared.parties ({})", sum.of, shared.parties.join(", ")),
             );
+        }
+        // What a job expects of noise is said in sentences in which braces stand for parties.
+        if sum.name.contains(['{', '}']) {
+            return refuse("shared.sums.name", format!("{:?} has a brace in it; give the sum another name", sum.name));
         }
         if sum.largest == Some(0) {
             return refuse(
@@ -728,8 +764,57 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
     })?;
     let count = |sums: usize| u32::try_from(sums).unwrap_or(u32::MAX);
     let of_other = count(shared.sums.iter().filter(|sum| sum.of != owner.name()).count());
-    let (of_a_key, sums) = (groups.of_a_key.unwrap_or(groups.most), count(shared.sums.len()));
-    Ok(Some(Grouping { of: owner.place(), most: groups.most, sums, of_other, least: groups.least, of_a_key }))
+    let (of_a_key, sums) = (groups.of_a_key.unwrap_or(most), count(shared.sums.len()));
+    let agreed = !groups.labels.is_empty();
+    Ok(Some(Grouping { of: owner.place(), most, sums, of_other, least: groups.least, of_a_key, agreed }))
+}
+
+/// A sum as a protocol knows it.
+fn summed(sum: &Sum) -> Summed {
+    Summed { name: sum.name.clone(), largest: sum.largest }
+}
+
+/// How many groups there are at most, of which each has a label that is like no other one, if labels are agreed on.
+fn labels(groups: &Groups) -> Result<u32, SpecError> {
+    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
+    match (groups.most, groups.number()) {
+        (Some(most), Some(labels)) if !groups.labels.is_empty() => {
+            let why = format!(
+                "says {most}, and shared.groups.labels lists all {labels} groups that there may be; leave one of them out"
+            );
+            return refuse("shared.groups.most", why);
+        }
+        (None, None) => {
+            let why = "is missing: say how many groups there are at most, such as most = 16, or list them in shared.groups.labels";
+            return refuse("shared.groups.most", why.to_owned());
+        }
+        _ => {}
+    }
+    let mut known = HashSet::new();
+    for GroupLabel(label) in &groups.labels {
+        let why = if label.len() != groups.by.len() {
+            format!(
+                "has {} texts, and there are {} columns in shared.groups.by: give one for each",
+                label.len(),
+                groups.by.len()
+            )
+        } else if label.iter().map(|text| text.len() + 2).sum::<usize>() > LABEL_BYTES {
+            format!("is longer than {LABEL_BYTES} bytes, of which each column takes two more than its text; shorten it")
+        } else if !known.insert(label) {
+            "is there twice; remove one".to_owned()
+        } else {
+            continue;
+        };
+        // With escapes: the label may stand in an invitation, which a stranger wrote.
+        return refuse("shared.groups.labels", format!("{label:?} {why}"));
+    }
+    // In the words in which it travels, which have six bytes for some of a text's.
+    let all = serde_json::to_string(&groups.labels).map_or(usize::MAX, |text| text.len());
+    if all > MOST_LABELS {
+        let why = format!("takes {all} bytes, and the most is {MOST_LABELS}; shorten the labels");
+        return refuse("shared.groups.labels", why);
+    }
+    Ok(groups.number().unwrap_or_default())
 }
 
 /// The columns that are grouped by and added up, if `me` has the groups, or values that are added up in them.
@@ -760,7 +845,8 @@ fn grouped(shared: &Shared, mine: &Mine, me: &Party, owner: Option<&Party>) -> R
     let Some(groups) = shared.groups.as_ref().filter(|_| has || !own.is_empty()) else { return Ok(None) };
     if !has {
         // Its keys are in one group, as far as it knows.
-        return Ok(Some(GroupedPlan { by: Vec::new(), sums, most: 1, of_a_key: 1 }));
+        let noisy = shared.dp.is_some();
+        return Ok(Some(GroupedPlan { by: Vec::new(), sums, most: 1, labels: Vec::new(), of_a_key: 1, noisy }));
     }
     let by = if input.groups.is_empty() { &groups.by } else { &input.groups };
     if by.len() != groups.by.len() {
@@ -772,8 +858,9 @@ fn grouped(shared: &Shared, mine: &Mine, me: &Party, owner: Option<&Party>) -> R
         );
         return refuse("mine.input.groups", why);
     }
-    let of_a_key = groups.of_a_key.unwrap_or(groups.most);
-    Ok(Some(GroupedPlan { by: by.clone(), sums, most: groups.most, of_a_key }))
+    let most = groups.number().unwrap_or_default();
+    let (of_a_key, noisy) = (groups.of_a_key.unwrap_or(most), shared.dp.is_some());
+    Ok(Some(GroupedPlan { by: by.clone(), sums, most, labels: groups.labels.clone(), of_a_key, noisy }))
 }
 
 /// Refuses lanes where a job has no use for them.
@@ -1161,8 +1248,10 @@ output = { path = "out.csv" }
         let plan = with("alice", ", values = { spend = \"cents\" }").unwrap();
         let sums = vec![("cents".to_owned(), None), ("n".to_owned(), Some(7))];
         let by = vec!["region".to_owned(), "age".to_owned()];
-        assert_eq!(plan.grouped, Some(GroupedPlan { by, sums, most: 9, of_a_key: 9 }));
-        assert_eq!(plan.choice.groups, Some(Grouping { of: 0, most: 9, sums: 2, of_other: 0, least: 50, of_a_key: 9 }));
+        let grouped = GroupedPlan { by, sums, most: 9, labels: vec![], of_a_key: 9, noisy: false };
+        assert_eq!(plan.grouped, Some(grouped));
+        let grouping = Grouping { of: 0, most: 9, sums: 2, of_other: 0, least: 50, of_a_key: 9, agreed: false };
+        assert_eq!(plan.choice.groups, Some(grouping));
         assert!(plan.output.is_some());
         let plan = with("alice", ", groups = [\"r\", \"a\"]").unwrap();
         assert_eq!(plan.grouped.unwrap().by, ["r", "a"]);
@@ -1196,13 +1285,15 @@ output = { path = "out.csv" }
         let both = [("views", "bob"), ("spend", "alice"), ("clicks", "bob")];
         let plan = with("bob", &both, ", values = { spend = \"cents\" }").unwrap();
         let sums = vec![("cents".to_owned(), None)];
-        assert_eq!(plan.grouped, Some(GroupedPlan { by: vec![], sums: sums.clone(), most: 1, of_a_key: 1 }));
+        let grouped =
+            |by, most| GroupedPlan { by, sums: sums.clone(), most, labels: vec![], of_a_key: most, noisy: false };
+        assert_eq!(plan.grouped, Some(grouped(vec![], 1)));
         assert!(plan.adds_up());
-        let grouping = Grouping { of: 1, most: 9, sums: 3, of_other: 1, least: 50, of_a_key: 9 };
+        let grouping = Grouping { of: 1, most: 9, sums: 3, of_other: 1, least: 50, of_a_key: 9, agreed: false };
         assert_eq!(plan.choice.groups, Some(grouping));
         let plan = with("alice", &both, ", values = { spend = \"cents\" }").unwrap();
         let by = vec!["region".to_owned()];
-        assert_eq!(plan.grouped, Some(GroupedPlan { by, sums, most: 9, of_a_key: 9 }));
+        assert_eq!(plan.grouped, Some(grouped(by, 9)));
         assert_eq!(plan.choice.groups, Some(Grouping { of: 0, of_other: 2, ..grouping }));
         let plan = with("bob", &both[..1], "").unwrap();
         assert!(plan.grouped.is_none() && !plan.adds_up());
@@ -1214,6 +1305,106 @@ output = { path = "out.csv" }
             let error = with("bob", sums, input).unwrap_err();
             assert_eq!(error.field.as_deref(), Some("mine.input.values"));
             assert!(error.message.contains(why), "{error}");
+        }
+    }
+
+    /// All groups that there may be, in the place of their number: of one column as texts, of several as lists.
+    #[test]
+    fn labels_are_agreed_on_in_the_place_of_a_number() {
+        let with = |groups: &str, more: &str| {
+            let groups = format!("groups = {{ of = \"bob\", {groups} }}");
+            let shared = format!("protocol = \"rr22\"\nresult = \"groups\"\n{groups}\n{more}");
+            let text = job().replace("protocol = \"ecdh\"", &shared);
+            let text = if more.contains("dp =") {
+                text.replace("[mine]", "[mine]\nbudget = { path = \"b\", epsilon = 3.0 }")
+            } else {
+                text
+            };
+            let spec = parse(&text).unwrap();
+            assert_eq!(parse(&spec.text()).unwrap(), spec, "it is read as it was written");
+            plan(&spec)
+        };
+        let one = with("by = [\"region\"], labels = [\"north\", [\"south\"], \"\"]", "").unwrap();
+        assert_eq!(one.choice.groups.map(|of| (of.most, of.of_a_key, of.agreed)), Some((3, 3, true)));
+        assert_eq!(one.shared.canonical()["groups"]["labels"], serde_json::json!(["north", "south", ""]));
+        let two = with("by = [\"region\", \"age\"], labels = [[\"north\", \"20\"], [\"north\", \"30\"]]", "").unwrap();
+        let texts: Vec<_> = two.shared.groups.unwrap().labels.into_iter().map(|GroupLabel(texts)| texts).collect();
+        assert_eq!(texts, [["north", "20"], ["north", "30"]]);
+        let noise = "dp = { epsilon = 1.0 }\nsums = [{ name = \"spend\", of = \"bob\", largest = 9 }]";
+        let noisy = with("by = [\"region\"], labels = [\"north\"], of_a_key = 1", noise).unwrap();
+        assert!(noisy.reveals().iter().any(|reveal| reveal.name == "group_totals_noisy"));
+        let (long, many) = ("x".repeat(255), (0..1025).map(|i| format!("\"{i}\"")).collect::<Vec<_>>().join(", "));
+        let wide = (0..1000).map(|i| format!("\"{i}{}\"", "\\u0001".repeat(200))).collect::<Vec<_>>().join(", ");
+        for (groups, more, field, why) in [
+            ("by = [\"r\"]", "", "shared.groups.most", "is missing"),
+            ("by = [\"r\"], most = 1, labels = [\"a\"]", "", "shared.groups.most", "lists all 1 groups"),
+            (
+                "by = [\"r\", \"a\"], labels = [\"a\"]",
+                "",
+                "shared.groups.labels",
+                "has 1 texts, and there are 2 columns",
+            ),
+            ("by = [\"r\"], labels = [[]]", "", "shared.groups.labels", "has 0 texts"),
+            ("by = [\"r\"], labels = [\"a\", [\"a\"]]", "", "shared.groups.labels", "is there twice"),
+            (&format!("by = [\"r\"], labels = [\"{long}\"]"), "", "shared.groups.labels", "longer than 256 bytes"),
+            (&format!("by = [\"r\"], labels = [{many}]"), "", "shared.groups.labels", "give 1 to 1024 groups"),
+            (&format!("by = [\"r\"], labels = [{wide}]"), "", "shared.groups.labels", "the most is 262144"),
+            ("by = [\"r\"], labels = [\"a\"], of_a_key = 2", "", "shared.groups.of_a_key", "give 1 to 1"),
+            ("by = [\"r\"], labels = [\"a\"]", noise, "shared.groups.of_a_key", "is missing"),
+            ("by = [\"r\"], most = 1, of_a_key = 1", noise, "shared.groups.labels", "is missing"),
+            (
+                "by = [\"r\"], labels = [\"a\"], of_a_key = 1",
+                "dp = { epsilon = 1.0 }\nsums = [{ name = \"spend\", of = \"bob\" }]",
+                "shared.sums.largest",
+                "is missing for \"spend\"",
+            ),
+            // It would read as a party's name in what the job expects.
+            (
+                "by = [\"r\"], labels = [\"a\"]",
+                "sums = [{ name = \"of {1}\", of = \"bob\" }]",
+                "shared.sums.name",
+                "has a brace in it",
+            ),
+        ] {
+            let error = with(groups, more).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some(field), "{error}");
+            assert!(error.message.contains(why), "{error}");
+        }
+        // A text or a list of texts, and nothing else.
+        let text = job().replace(
+            "protocol = \"ecdh\"",
+            "protocol = \"rr22\"\ngroups = { of = \"bob\", by = [\"r\"], labels = [7] }",
+        );
+        assert!(parse(&text).unwrap_err().message.contains("a text or a list of texts"));
+    }
+
+    /// A unit that is agreed on may be large where it fits into memory. What each key takes depends on what is asked for.
+    #[test]
+    fn a_unit_that_does_not_fit_into_memory_is_refused() {
+        let groups = |most: u32| {
+            format!(
+                "result = \"groups\"\nunit = 1048576\naccept = [\"chosen_values\"]\ngroups = {{ of = \"bob\", by = [\"region\"], most = {most} }}\nsums = [{{ \
+                 name = \"n\", of = \"alice\" }}]"
+            )
+        };
+        for (shared, memory, fits) in [
+            ("unit = 1048576", "2 GiB", true),
+            ("unit = 1048576", "64 MiB", false),
+            ("unit = 4096", "64 MiB", true),
+            (&groups(1), "3 GiB", true),
+            (&groups(128), "2 GiB", false),
+            (&groups(128), "32 GiB", true),
+        ] {
+            let text = job()
+                .replace("protocol = \"ecdh\"", &format!("protocol = \"rr22\"\n{shared}"))
+                .replace("[mine]", &format!("[mine]\nmemory = \"{memory}\""));
+            match plan(&parse(&text).unwrap()) {
+                Ok(_) => assert!(fits, "{shared} {memory}"),
+                Err(error) => {
+                    assert_eq!((error.field.as_deref(), fits), (Some("shared.unit"), false), "{error}");
+                    assert!(error.message.contains("mine.memory is") && error.message.contains("or fewer"), "{error}");
+                }
+            }
         }
     }
 

@@ -61,7 +61,7 @@ pub struct Shared {
     /// For `result = "groups"`: the sums that each group has, besides the number of its keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sums: Vec<Sum>,
-    /// How much noise the result of `dp` has, or a count or a sum by `rr22`.
+    /// How much noise the result of `dp` has, or a count, a sum or totals by group by `rr22`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dp: Option<Noise>,
     /// What `rr22` saves: time or traffic.
@@ -94,7 +94,7 @@ pub struct Shared {
     /// Results that nobody is to learn.
     #[serde(default)]
     pub limits: Limits,
-    /// Mean number of keys a unit. Chosen from the sizes and the parties' cores when absent.
+    /// Mean number of keys a unit, which must fit into each party's `mine.memory`. Chosen from the sizes and the parties' cores when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<u32>,
     /// Whether the parties talk without TLS: readable and forgeable by anyone between them. For tests only.
@@ -112,15 +112,64 @@ pub struct Groups {
     /// (`mine.input.groups`).
     pub by: Vec<String>,
     /// How many groups there are at most, among the rows that have a key. What is sent grows with this number, and does not say how many there
-    /// are. With the sums of each, there may be 1024 numbers in all.
-    pub most: u32,
-    /// How many groups a key may be in, by its rows. A table with a key in more of them is refused. When absent, a key may be in all.
+    /// are. With the sums of each, there may be 1024 numbers in all. Needed unless there are `labels`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<u32>,
+    /// In the place of `most`, all groups that there may be: of each the text in every column of `by`, such as `["north", "20-29"]`, or one text
+    /// where there is one column. A table with a row of another group is refused. Needed with `shared.dp`, for a label that one key
+    /// brings would name this key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<GroupLabel>,
+    /// How many groups a key may be in, by its rows. A table with a key in more of them is refused. When absent, a key may be in all. Needed
+    /// with `shared.dp`, whose noise grows with this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_a_key: Option<u32>,
     /// A group with fewer common keys than this is not told, and nobody can tell it from a group without any. A number below 5 must be
-    /// accepted as `small_groups`.
+    /// accepted as `small_groups`. With `shared.dp` the noisy number is compared, and with an epsilon of 2.9 or less none needs to be
+    /// accepted.
     #[serde(default = "least_of_a_group")]
     pub least: u64,
+}
+
+/// What a group is called: the text in each column that is grouped by.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "LabelAs", into = "LabelAs")]
+pub struct GroupLabel(pub Vec<String>);
+
+/// A text, or several.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a text or a list of texts")]
+enum LabelAs {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl From<LabelAs> for GroupLabel {
+    fn from(label: LabelAs) -> Self {
+        match label {
+            LabelAs::One(text) => Self(vec![text]),
+            LabelAs::Several(texts) => Self(texts),
+        }
+    }
+}
+
+impl From<GroupLabel> for LabelAs {
+    fn from(GroupLabel(mut texts): GroupLabel) -> Self {
+        match texts.len() {
+            1 => Self::One(texts.swap_remove(0)),
+            _ => Self::Several(texts),
+        }
+    }
+}
+
+impl JsonSchema for GroupLabel {
+    fn schema_name() -> Cow<'static, str> {
+        "GroupLabel".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        LabelAs::json_schema(generator)
+    }
 }
 
 /// The default of `groups.least`.
@@ -138,7 +187,7 @@ pub struct Sum {
     /// each of the groups that the key is in.
     pub of: String,
     /// The most that the rows of one key may come to, or to less than zero: over all of its groups, if the party has these. A table in which
-    /// they come to more is refused.
+    /// they come to more is refused. Needed with `shared.dp`, whose noise grows with this number.
     /// When absent, there is no bound but that of all values together, 2^63 - 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest: Option<u64>,
@@ -573,6 +622,16 @@ pub enum Format {
     Arrow,
 }
 
+impl Groups {
+    /// How many groups there are, or may be; none if the job does not say it.
+    pub fn number(&self) -> Option<u32> {
+        match self.labels.len() {
+            0 => self.most,
+            labels => Some(u32::try_from(labels).unwrap_or(u32::MAX)),
+        }
+    }
+}
+
 impl Shared {
     /// The document as it is compared: every field, defaults written out, rules by their ids, in alphabetical order.
     pub fn canonical(&self) -> serde_json::Value {
@@ -582,6 +641,14 @@ impl Shared {
             document["identifiers"][place]["rules"] = identifier.rules.ids();
         }
         document
+    }
+
+    /// The places of `sums` in the order that a protocol has them: those of the party with the groups come first.
+    pub fn order_of_sums(&self) -> Vec<usize> {
+        let owner = self.groups.as_ref().map(|groups| groups.of.as_str());
+        let mut order: Vec<usize> = (0..self.sums.len()).collect();
+        order.sort_by_key(|&place| Some(self.sums[place].of.as_str()) != owner);
+        order
     }
 
     /// The document as it stands in a job file, every field and default written out.

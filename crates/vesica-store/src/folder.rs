@@ -84,7 +84,7 @@ impl Folder {
     }
 
     /// Makes `manifest`, all of whose parts are there, that of the store. Then removes what no manifest names: parts of an
-    /// earlier store, and what a killed process left. Whoever has them open keeps them.
+    /// earlier store, and what a killed process left. Whoever has them open keeps them. What other programs have there stays.
     pub(crate) fn publish(&self, manifest: &Manifest) -> Result<()> {
         self.place_bytes(&manifest.encode(), NAME)?;
         let named: BTreeSet<String> =
@@ -94,11 +94,24 @@ impl Folder {
             let entry = entry.map_err(unlisted)?;
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
-            let ours = name.starts_with("part-") || name.starts_with(".writing-");
-            if ours && !named.contains(name) {
+            if is_ours(name) && !named.contains(name) {
                 fs::remove_file(entry.path()).map_err(Error::writing(&entry.path()))?;
             }
         }
         Ok(())
     }
+}
+
+/// Whether a store calls a file so, to the last letter. Other programs have files of the name `part-00000.parquet`.
+fn is_ours(name: &str) -> bool {
+    let of_part = |rest: &str| {
+        let rest = [".sums", ".partial"].iter().find_map(|end| rest.strip_suffix(end)).unwrap_or(rest);
+        rest.split_once('-').is_some_and(|(number, root)| {
+            number.len() >= 4
+                && number.bytes().all(|byte| byte.is_ascii_digit())
+                && root.len() == 16
+                && root.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
+    };
+    name.starts_with(".writing-") || name.strip_prefix("part-").is_some_and(of_part)
 }

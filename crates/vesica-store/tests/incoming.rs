@@ -154,3 +154,33 @@ fn what_a_server_should_not_send_is_refused_and_what_was_good_stays() {
         "what was good is not asked for again"
     );
 }
+
+/// The folder holds files of other programs besides, called like parts, and what an earlier copy left of its own.
+#[test]
+fn what_other_programs_have_there_stays() {
+    let (theirs, ours) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let others = [
+        "part-00000.parquet",
+        "part-00000-0123456789abcdef.snappy.parquet",
+        "part-time.kept",
+        "part-1-0123456789abcdef",
+    ];
+    let left = [
+        "part-0000-0123456789abcdef",
+        "part-0000-0123456789abcdef.sums",
+        "part-10000-0123456789abcdef.partial",
+        ".writing-Ab3xYz",
+    ];
+    let store = server(theirs.path(), 100);
+    for folder in [&theirs, &ours] {
+        others.iter().chain(&left).for_each(|name| fs::write(folder.path().join(name), "mine").unwrap());
+    }
+    let added = add(theirs.path(), 1000);
+    assert!(fetch(&store, ours.path(), usize::MAX).1 && fetch(&added, ours.path(), usize::MAX).1);
+    for folder in [&theirs, &ours] {
+        let names = names(folder.path());
+        assert!(others.iter().all(|name| names.contains(&(*name).to_owned())), "{names:?}");
+        assert!(left.iter().all(|name| !names.contains(&(*name).to_owned())), "{names:?}");
+    }
+    Store::open(ours.path()).unwrap();
+}

@@ -18,6 +18,8 @@ pub struct Choice {
     pub curve: CurveName,
     /// Whose groups a result by group has, and how many.
     pub groups: Option<Grouping>,
+    /// The sums of each of these, in the order that the circuit has them: those of the party with the groups come first.
+    pub sums: Vec<Summed>,
     /// The place of the party whose values are added up, where two parties add some up.
     pub values: Option<u8>,
     /// How much noise the result has, where it has noise.
@@ -41,6 +43,15 @@ impl Choice {
     }
 }
 
+/// A sum of each group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Summed {
+    /// What it is called.
+    pub name: String,
+    /// The most that the rows of one key may come to, where there is a bound.
+    pub largest: Option<u64>,
+}
+
 /// The groups of a job whose result is totals by group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grouping {
@@ -56,6 +67,8 @@ pub struct Grouping {
     pub least: u64,
     /// Groups that a key may be in.
     pub of_a_key: u32,
+    /// Whether the parties agreed on what they are called, so that all of them are there, with keys or without.
+    pub agreed: bool,
 }
 
 impl Grouping {
@@ -83,11 +96,18 @@ impl Grouping {
                 self.sums,
                 Self::NUMBERS
             );
-            return refusal("shared.groups.most", why);
+            return refusal(if self.agreed { "shared.groups.labels" } else { "shared.groups.most" }, why);
         }
         if self.least == 0 {
             let why = "0 keys leave no group out; the least is 1, which tells every group with a common key";
             return refusal("shared.groups.least", why.to_owned());
+        }
+        if !(1..=self.most).contains(&self.of_a_key) {
+            let why = format!(
+                "a key may be in {} groups; give 1 to {}, which is how many there are",
+                self.of_a_key, self.most
+            );
+            return refusal("shared.groups.of_a_key", why);
         }
         if self.flags() > Self::FLAGS {
             let why = format!(
@@ -277,7 +297,7 @@ pub struct Noise {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling: Option<f64>,
     /// For `result = "sum"`: the most that one key may add to the sum or take from it, from 1 to 2^48. A table in which the rows of a key come
-    /// to more is refused. Noise grows with this number.
+    /// to more is refused. Noise grows with this number. With `result = "groups"` each of `shared.sums` has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest: Option<u64>,
 }

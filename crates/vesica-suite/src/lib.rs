@@ -23,7 +23,7 @@ mod ot;
 mod rr22;
 mod tally;
 
-pub use choice::{Choice, CurveName, Grouping, Mode, Noise, ProtocolName, ResultKind, Security};
+pub use choice::{Choice, CurveName, Grouping, Mode, Noise, ProtocolName, ResultKind, Security, Summed};
 use std::fmt;
 pub use vesica_ot::Judge;
 use vesica_psi::reveals;
@@ -308,23 +308,31 @@ pub fn choices(choice: &Choice) -> Vec<Choice> {
     all
 }
 
-/// What a total tells its learner besides, if that is the party which made what is added up, or counted by group. The noise of a
-/// sum bounds it by its ε.
+/// Whether noise hides each key also from a learner that chose what is counted or added up. By group that is hundreds of numbers, each of which it
+/// may have made about a key of its own.
+pub(crate) fn hides(choice: &Choice) -> bool {
+    let hides = |epsilon| choice.result != ResultKind::Groups || epsilon <= vesica_params::dp::HIDES;
+    choice.dp.is_some_and(|dp| hides(dp.epsilon))
+}
+
+/// What a total tells its learner besides, if that is the party which made what is added up, or counted by group. Noise bounds it by its ε,
+/// whatever is made up.
 fn chosen(choice: &Choice, owner: Option<u8>) -> Option<Reveal> {
-    let owner = owner.filter(|owner| choice.learners.contains(owner))?;
+    let owner = owner.filter(|owner| choice.learners.contains(owner) && !hides(choice))?;
     match choice.result {
         ResultKind::Groups if choice.groups.is_some_and(|groups| groups.of_other > 0) => {
             Some(reveals::chosen_groups_and_values(owner))
         }
         ResultKind::Groups => Some(reveals::chosen_groups(owner)),
-        ResultKind::Sum if choice.dp.is_none() => Some(reveals::chosen_values(owner)),
+        ResultKind::Sum => Some(reveals::chosen_values(owner)),
         _ => None,
     }
 }
 
 /// The same of the party without the groups, if its values are added up in them.
 fn chosen_by_group(choice: &Choice, groups: &Grouping) -> Option<Reveal> {
-    let other = choice.learners.iter().find(|&&learner| learner != groups.of).filter(|_| groups.of_other > 0);
+    let other = choice.learners.iter().find(|&&learner| learner != groups.of);
+    let other = other.filter(|_| groups.of_other > 0 && !hides(choice));
     other.map(|&other| reveals::chosen_values_by_group(other))
 }
 
@@ -353,11 +361,12 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
         );
         return refusal("shared.curve", why);
     }
-    let noisy_total = rr22 && choice.parties == 2 && matches!(choice.result, ResultKind::Count | ResultKind::Sum);
+    let totals = [ResultKind::Count, ResultKind::Sum, ResultKind::Groups];
+    let noisy_total = rr22 && choice.parties == 2 && totals.contains(&choice.result);
     if choice.dp.is_some() && choice.protocol != ProtocolName::Dp && !noisy_total {
         let why = format!(
-            "is of use only with protocol = \"dp\", and with protocol = \"rr22\" for a count or a sum of two parties; what \"{name}\" is asked \
-             for here has no noise: remove it"
+            "is of use only with protocol = \"dp\", and with protocol = \"rr22\" for a count, a sum or groups of two parties; what \"{name}\" is \
+             asked for here has no noise: remove it"
         );
         return refusal("shared.dp", why);
     }
@@ -491,6 +500,7 @@ mod tests {
             curve: CurveName::default(),
             least: None,
             groups: None,
+            sums: Vec::new(),
             values: None,
             dp: (protocol == ProtocolName::Dp).then_some(Noise { epsilon: 3.0, sampling: None, largest: None }),
             learners: learners.to_vec(),
@@ -562,7 +572,7 @@ mod tests {
     #[test]
     fn groups_are_of_rr22_and_bounded() {
         let of = |groups| Choice { result: ResultKind::Groups, groups, ..choice(ProtocolName::Rr22, 2, &[0, 1]) };
-        let grouping = Grouping { of: 1, most: 64, sums: 1, of_other: 0, least: 50, of_a_key: 64 };
+        let grouping = Grouping { of: 1, most: 64, sums: 1, of_other: 0, least: 50, of_a_key: 64, agreed: false };
         let with = |grouping| of(Some(grouping));
         assert_eq!(find(&with(grouping)).unwrap().cut(), Cut::Shares);
         assert_eq!(refused(&of(None), "by = "), "shared.groups");
@@ -577,11 +587,14 @@ mod tests {
             assert_eq!(refusal, "shared.groups.most", "{most} {sums}");
         }
         for (most, sums) in [(1, 0), (512, 1), (1024, 0), (1, 1023)] {
-            assert!(find(&with(Grouping { most, sums, ..grouping })).is_ok());
+            assert!(find(&with(Grouping { most, sums, of_a_key: 1, ..grouping })).is_ok());
         }
         assert_eq!(refused(&with(Grouping { least: 0, ..grouping }), "the least is 1"), "shared.groups.least");
+        for of_a_key in [0, 65] {
+            assert_eq!(refused(&with(Grouping { of_a_key, ..grouping }), "give 1 to 64"), "shared.groups.of_a_key");
+        }
         let noisy = Choice { dp: Some(Noise { epsilon: 1.0, sampling: None, largest: None }), ..with(grouping) };
-        assert_eq!(refused(&noisy, "remove it"), "shared.dp");
+        assert_eq!(refused(&noisy, "labels = "), "shared.groups.labels");
         let malicious = Choice { security: Security::Malicious, ..with(grouping) };
         assert_eq!(refused(&malicious, "semi-honest"), "shared.security");
         let three =
@@ -785,6 +798,7 @@ mod tests {
                 of_other: 0,
                 least: 5,
                 of_a_key: 4,
+                agreed: false,
             });
             let other = Choice { result, groups, ..rr22(5, &[0, 1, 2, 3, 4], Some(1)) };
             assert_eq!(refused(&other, "two parties"), "shared.result");

@@ -49,14 +49,13 @@ impl Stage {
 
     fn beside(path: &Path) -> io::Result<Temp> {
         match unnamed(&folder(path)) {
-            Some(file) => close(&file, path).map(|mode| Temp::Unnamed(file, mode)),
+            Some(file) => close(&file).map(|usual| Temp::Unnamed(file, mode(path, usual))),
             None => Self::named(path),
         }
     }
 
     fn named(path: &Path) -> io::Result<Temp> {
-        let temp = under_way::file(&folder(path))?;
-        close(temp.as_file(), path).map(|mode| Temp::Named(temp, mode))
+        under_way::file(&folder(path)).map(|(temp, usual)| Temp::Named(temp, mode(path, usual)))
     }
 
     fn file(&self) -> &File {
@@ -164,19 +163,22 @@ impl Staged {
     /// power cut after this returns does not undo it.
     ///
     /// # Errors
-    /// Those of renaming; then nothing has changed.
+    /// Those of renaming; then nothing has changed. Where a folder lacks parts that others took away meanwhile, it may stand there without them.
     pub fn commit(self) -> Result<Written, Error> {
         (self.put)()
     }
 }
 
-/// Closes a new file to others while it is still empty; the mode that it is to have as `path`.
-fn close(file: &File, path: &Path) -> io::Result<Permissions> {
-    // Made with the usual mode, it shows what the umask leaves of that.
+/// Closes a new file without a name to others, and gives the mode that it was made with: it shows what the umask leaves of the usual one.
+fn close(file: &File) -> io::Result<Permissions> {
     let usual = file.metadata()?.permissions();
     file.set_permissions(Permissions::from_mode(0o600))?;
-    // A file that is replaced keeps its mode: its owner may have closed it to others.
-    Ok(fs::metadata(path).map_or(usual, |m| m.permissions()))
+    Ok(usual)
+}
+
+/// The mode of a file that is to stand at `path`. One that is replaced keeps its own: its owner may have closed it to others.
+fn mode(path: &Path, usual: Permissions) -> Permissions {
+    fs::metadata(path).map_or(usual, |meta| meta.permissions())
 }
 
 /// A file in `folder` that has no name yet, where there are such files. Without /proc it could not get one later.
@@ -242,6 +244,14 @@ mod tests {
         }
         drop(named());
         assert_eq!(names(dir.path()), ["out.csv"]);
+        // The usual mode, where there is nothing to replace.
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        fs::write(dir.path().join("usual"), "").unwrap();
+        for way in ways {
+            fs::remove_file(&path).unwrap();
+            put(way(), b"new");
+            assert_eq!(mode(&path), mode(&dir.path().join("usual")));
+        }
     }
 
     #[test]

@@ -8,10 +8,14 @@
 //! systems keep a lock on the machine alone that took it, and where a folder is mounted twice each mount has locks of its own. So a run looks only
 //! at what was begun under this very system and in this mount, whose locks it sees. Where there are no locks at all, names have no digits, and
 //! what they call stays.
+//!
+//! A name is no proof: whoever may rename things in the folder above can give it to a folder of results. So a folder under way has a mark in it,
+//! which is this user's, and which nobody else can put there.
 
 use crate::disk::descriptor;
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -21,6 +25,9 @@ use tempfile::{Builder, NamedTempFile, TempDir};
 
 /// How names end.
 const END: &str = ".part";
+
+/// An empty folder that stands in a folder as long as that is under way.
+const MARK: &str = ".vesica-under-way";
 
 /// How often something new is made where another run took the last one for left behind: it did so in the moment before there was a lock.
 const TRIES: u32 = 16;
@@ -40,22 +47,30 @@ fn begin(folder: &Path) -> Option<String> {
     Some(format!("{PLAIN}{}{:x}-", SYSTEM.as_ref()?, fs::metadata(folder).ok()?.dev()))
 }
 
-/// A new file in `folder` whose lock this process holds until it is closed. It has the usual mode.
-pub(crate) fn file(folder: &Path) -> io::Result<NamedTempFile> {
-    let make = |begin: &str| {
-        let mut names = Builder::new();
-        names.prefix(begin).suffix(END).permissions(Permissions::from_mode(0o666)).tempfile_in(folder)
-    };
-    locked(folder, make, |file| file.as_file().try_clone()).map(|(file, _)| file)
+/// A new file in `folder` that nobody else can open, and the mode that files have there.
+///
+/// It has a name from the start, which is so on file systems of networks above all. There its lock would be the server's, and a server that
+/// forgets it fails every write. So it has none, and stays if the run is killed.
+pub(crate) fn file(folder: &Path) -> io::Result<(NamedTempFile, Permissions)> {
+    // Another file shows what the umask leaves: whoever opened this one before it was closed to others would read all rows later.
+    let other = Builder::new().prefix(PLAIN).permissions(Permissions::from_mode(0o666)).tempfile_in(folder)?;
+    let usual = other.as_file().metadata()?.permissions();
+    Ok((Builder::new().prefix(PLAIN).suffix(END).tempfile_in(folder)?, usual))
 }
 
-/// A new folder in `above`, and the lock of it. It has the usual mode.
-pub(crate) fn folder(above: &Path) -> io::Result<(TempDir, File)> {
-    let make = |begin: &str| {
-        let mut names = Builder::new();
-        names.prefix(begin).suffix(END).permissions(Permissions::from_mode(0o777)).tempdir_in(above)
-    };
-    locked(above, make, |folder| File::open(folder.path()))
+/// A new folder in `above` that nobody else can look into, its lock, and the mode that folders have there. Once it is whole, it is [`done`].
+pub(crate) fn folder(above: &Path) -> io::Result<(TempDir, File, Permissions)> {
+    let (made, lock) = locked(above, &File::try_lock)?;
+    // Behind the lock: of a run that is killed before, an empty folder is left. Made with the usual mode, the mark shows what is left of that.
+    let mark = made.path().join(MARK);
+    fs::create_dir(&mark)?;
+    let usual = fs::metadata(&mark)?.permissions();
+    Ok((made, lock, usual))
+}
+
+/// From here on the folder is a result, and no run removes it. One that is killed before the folder is in its place leaves it.
+pub(crate) fn done(folder: &Path) -> io::Result<()> {
+    fs::remove_dir(folder.join(MARK))
 }
 
 /// A name in `folder` for `file`, which has none yet: `link` gives it that.
@@ -68,26 +83,25 @@ pub(crate) fn name(
     Builder::new().prefix(begin.as_deref().unwrap_or(PLAIN)).suffix(END).make_in(folder, link)
 }
 
-/// What `make` makes in `folder`, with its lock taken. Where there are no locks nobody gets one, and what is left behind stays.
-fn locked<T>(
-    folder: &Path,
-    make: impl Fn(&str) -> io::Result<T>,
-    open: impl Fn(&T) -> io::Result<File>,
-) -> io::Result<(T, File)> {
+/// A new folder in `above`, and the lock of it, which `lock` takes. Where there are no locks nobody gets one, and what is left behind stays.
+fn locked(above: &Path, lock: &dyn Fn(&File) -> Result<(), TryLockError>) -> io::Result<(TempDir, File)> {
+    let make = |begin: &str| {
+        Builder::new().prefix(begin).suffix(END).permissions(Permissions::from_mode(0o700)).tempdir_in(above)
+    };
     let plain = || {
         let made = make(PLAIN)?;
-        let file = open(&made)?;
+        let file = File::open(made.path())?;
         Ok((made, file))
     };
-    let Some(begin) = begin(folder) else { return plain() };
+    let Some(begin) = begin(above) else { return plain() };
     for _ in 0..TRIES {
         let made = make(&begin)?;
-        let lock = match open(&made) {
+        let file = match File::open(made.path()) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             opened => opened?,
         };
-        match lock.try_lock() {
-            Ok(()) if lock.metadata()?.nlink() > 0 => return Ok((made, lock)),
+        match lock(&file) {
+            Ok(()) if is_there(made.path(), &file) => return Ok((made, file)),
             Ok(()) | Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(_)) => return plain(),
         }
@@ -95,10 +109,19 @@ fn locked<T>(
     Err(io::Error::other("other runs remove what is begun here: run again when they have begun"))
 }
 
+/// Whether `path` calls what is open. On NFS a folder that was removed cannot even be asked how many names it has.
+fn is_there(path: &Path, open: &File) -> bool {
+    let both = fs::symlink_metadata(path).ok().zip(open.metadata().ok());
+    both.is_some_and(|(named, open)| (named.dev(), named.ino()) == (open.dev(), open.ino()))
+}
+
 /// Removes from `folder` what runs left that were killed. What cannot be removed stays: it is in nobody's way.
 pub(crate) fn sweep(folder: &Path) {
-    let Some(begin) = begin(folder) else { return };
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    let Ok(open) = File::open(folder) else { return };
+    // By the descriptor: a part of the path that is another user's could come to lead elsewhere meanwhile.
+    let folder = descriptor(&open);
+    let Some(begin) = begin(&folder) else { return };
+    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.as_encoded_bytes();
         if name.starts_with(begin.as_bytes()) && name.ends_with(END.as_bytes()) {
@@ -113,33 +136,37 @@ fn remove_left(path: &Path) -> io::Result<()> {
     // NFS locks a file only for who may write it. A link is not followed, and a pipe not waited for.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let left = File::options().read(true).write(of_file).custom_flags(flags.bits()).open(path)?;
-    let meta = left.metadata()?;
-    if meta.uid() != geteuid().as_raw() || left.try_lock().is_err() {
+    let (meta, user) = (left.metadata()?, geteuid().as_raw());
+    if meta.uid() != user || left.try_lock().is_err() {
         return Ok(());
     }
     if meta.is_file() {
         return fs::remove_file(path);
     }
-    // Until it is in its place it is this user's alone. Somebody who may rename things here can have given its name to a folder that is not.
-    if meta.mode() & 0o077 != 0 {
-        return Ok(());
-    }
     // By the descriptor: nobody can put another folder in the place of the one that was locked.
     let inside = descriptor(&left);
-    for entry in fs::read_dir(&inside)? {
-        let name = entry?.file_name();
-        if is_part(name.as_encoded_bytes()) {
-            fs::remove_file(inside.join(name))?;
+    let mark = inside.join(MARK);
+    // Somebody who may rename things here can have given its name to a folder of results. That one has no mark of this user's.
+    if fs::symlink_metadata(&mark).is_ok_and(|mark| mark.uid() == user) {
+        for entry in fs::read_dir(&inside)? {
+            let name = entry?.file_name();
+            let is_begun = name != MARK && name.as_encoded_bytes().starts_with(PLAIN.as_bytes());
+            if is_begun || is_part(&name) {
+                fs::remove_file(inside.join(name))?;
+            }
         }
+        // Last: where this is killed, the next run goes on with it.
+        fs::remove_dir(mark)?;
     }
-    // One that holds something else stays.
+    // One that holds something else stays, and so does one without a mark that holds anything.
     fs::remove_dir(path)
 }
 
-/// Whether a run may have put a file of this name into a folder that it wrote.
-fn is_part(name: &[u8]) -> bool {
+/// Whether a run calls a part so that it has put into a folder.
+pub(crate) fn is_part(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
     let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    name.starts_with(b"part-") || name.starts_with(b".vesica-") || (digits >= 6 && name.get(digits) == Some(&b'-'))
+    name.starts_with(b"part-") || (digits >= 6 && name.get(digits) == Some(&b'-'))
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -157,27 +184,25 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_is_removed_and_what_others_write_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let (living, lock) = folder(dir.path()).unwrap();
-        let begun = file(dir.path()).unwrap();
+        let (living, lock, _) = folder(dir.path()).unwrap();
+        let empty = locked(dir.path(), &File::try_lock).unwrap();
         fs::write(living.path().join("part-000000.csv"), "id\n").unwrap();
         let all = names_in(dir.path());
         let ours = begin(dir.path()).unwrap();
         assert!(all.iter().all(|name| name.starts_with(&ours) && name.ends_with(END)), "{all:?}");
         sweep(dir.path());
         assert_eq!(names_in(dir.path()), all);
-        assert_eq!(names_in(living.path()), ["part-000000.csv"]);
+        assert_eq!(names_in(living.path()), [MARK, "part-000000.csv"]);
         // As the system does it when a process is killed: what is open is closed, and nothing is removed.
         for name in ["000017-days.parquet", "1000000-a.csv", ".vesica-Ab3xYz.part"] {
             fs::write(living.path().join(name), "").unwrap();
         }
-        let (_, begun) = begun.keep().map(|(file, path)| (drop(file), path)).unwrap();
-        drop(lock);
         let left = living.keep();
-        assert!(left.exists() && begun.exists());
-        // A folder that others may look into is none that is under way.
-        sweep(dir.path());
-        assert_eq!((left.exists(), begun.exists(), names_in(&left).len()), (true, false, 4));
-        fs::set_permissions(&left, Permissions::from_mode(0o700)).unwrap();
+        // The last moment of a run: the folder has its mode, and the mark is there.
+        fs::set_permissions(&left, Permissions::from_mode(0o755)).unwrap();
+        drop((lock, empty.1));
+        let _ = empty.0.keep();
+        assert_eq!((names_in(&left).len(), names_in(dir.path()).len()), (5, 2));
         sweep(dir.path());
         assert_eq!(names_in(dir.path()), [""; 0]);
     }
@@ -199,14 +224,69 @@ mod tests {
         nix::unistd::mkfifo(&at(&format!("{ours}pipe.part")), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let full = at(&format!("{ours}full.part"));
         fs::create_dir_all(full.join("part-folder")).unwrap();
+        fs::create_dir(full.join(MARK)).unwrap();
         fs::write(full.join("letter.txt"), "mine").unwrap();
+        // A folder of results, closed to others, that somebody has given this name. A mark of another user's is none.
+        let results = at(&format!("{ours}results.part"));
+        fs::create_dir(&results).unwrap();
+        fs::set_permissions(&results, Permissions::from_mode(0o700)).unwrap();
+        ["part-000000.csv", "20261126-a.pdf"].iter().for_each(|name| fs::write(results.join(name), "mine").unwrap());
+        let of_others = at(&format!("{ours}others.part"));
+        let is_root = geteuid().is_root();
+        if is_root {
+            fs::create_dir_all(of_others.join(MARK)).unwrap();
+            fs::write(of_others.join("part-000000.csv"), "mine").unwrap();
+            std::os::unix::fs::chown(of_others.join(MARK), Some(65_534), None).unwrap();
+        }
         let before = names_in(dir.path());
         sweep(dir.path());
         assert_eq!(names_in(dir.path()), before);
-        assert_eq!(
-            (names_in(&full), names_in(&at("kept"))),
-            (vec!["letter.txt".into(), "part-folder".into()], vec!["part-000000.csv".to_owned()])
-        );
+        assert_eq!((names_in(&full).len(), names_in(&at("kept"))), (3, vec!["part-000000.csv".to_owned()]));
+        assert_eq!(names_in(&results), ["20261126-a.pdf", "part-000000.csv"]);
+        assert!(!is_root || names_in(&of_others).len() == 2);
+    }
+
+    #[test]
+    fn where_there_are_no_locks_nothing_has_a_name_that_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let fails = |kind: ErrorKind| locked(dir.path(), &move |_| Err(TryLockError::Error(kind.into())));
+        let (made, _) = fails(ErrorKind::Unsupported).unwrap();
+        let ours = begin(dir.path()).unwrap();
+        assert!(names_in(dir.path()).iter().all(|name| name.starts_with(PLAIN) && !name.starts_with(&ours)));
+        let made = made.keep();
+        sweep(dir.path());
+        assert!(made.exists());
+        // A file under way is closed to others before it has its name, and so is a folder.
+        let (begun, usual) = file(dir.path()).unwrap();
+        assert_eq!(begun.as_file().metadata().unwrap().mode() & 0o777, 0o600);
+        let other = File::create(dir.path().join("other")).unwrap();
+        assert_eq!(usual.mode(), other.metadata().unwrap().mode());
+        let begun = begun.into_temp_path();
+        sweep(dir.path());
+        assert!(begun.exists());
+        assert_eq!(fs::metadata(made).unwrap().mode() & 0o777, 0o700);
+    }
+
+    /// Where another run takes what has no lock yet for left behind, and removes it, it is made anew.
+    #[test]
+    fn what_another_run_removes_before_it_is_locked_is_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let asked = std::cell::Cell::new(0);
+        let lock = |file: &File| {
+            asked.set(asked.get() + 1);
+            if asked.get() == 1 {
+                return Err(TryLockError::WouldBlock);
+            }
+            if asked.get() == 2 {
+                sweep(dir.path());
+            }
+            file.try_lock()
+        };
+        let (made, lock) = locked(dir.path(), &lock).unwrap();
+        assert_eq!(asked.get(), 3);
+        assert!(is_there(made.path(), &lock) && names_in(dir.path()).len() == 1);
+        let always = locked(dir.path(), &|_| Err(TryLockError::WouldBlock)).unwrap_err();
+        assert!(always.to_string().contains("other runs remove"), "{always}");
     }
 
     #[test]

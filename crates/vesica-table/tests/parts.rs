@@ -164,6 +164,41 @@ fn a_folder_appears_whole_or_not_at_all() {
     assert_eq!(mode(&new.path), mode(&usual));
 }
 
+/// Whoever else may write there takes a part away, while rows are written and behind that. What a desktop puts there harms nobody.
+#[test]
+fn a_folder_that_lacks_parts_is_no_output() {
+    let dir = dir();
+    let rows: String = (0..60_000).map(|i| format!("{i},{}\n", "x".repeat(60))).collect();
+    let table = table(&file(&dir, "in.csv", format!("id,v\n{rows}")));
+    let out = output(dir.path().join("out"), Parts::Bytes(MIB));
+    let under_way = || {
+        let name = names(dir.path()).into_iter().find(|name| name.starts_with(".vesica-"));
+        dir.path().join(name.unwrap())
+    };
+    let written = || {
+        let mut picks = Picks::new(1 << 20, 1 << 20, dir.path()).unwrap();
+        (0..60_000).try_for_each(|row| picks.push_turn(RowId(row), 1)).unwrap();
+        let mut sink = create(&out, &table.facts()).unwrap();
+        gather(&*table, picks, 64 << 20, 1, dir.path(), &mut *sink).unwrap();
+        fs::write(under_way().join(".DS_Store"), "").unwrap();
+        sink
+    };
+    let take = || fs::remove_file(under_way().join("part-000001.csv")).unwrap();
+    let early = written();
+    take();
+    let early = early.finish().err().unwrap().to_string();
+    assert_eq!(names(dir.path()), ["in.csv"]);
+    let late = written().finish().unwrap();
+    take();
+    let late = late.commit().unwrap_err().to_string();
+    assert_eq!(names(dir.path()), ["in.csv"]);
+    written().finish().unwrap().commit().unwrap();
+    assert_eq!(names(&out.path)[..2], [".DS_Store", "part-000000.csv"]);
+    let parts = names(&out.path).len() - 1;
+    let told = format!("has {} of {parts} parts; see that nobody else writes there, and run again", parts - 1);
+    assert!(parts > 2 && early.contains(&told) && late.contains(&told), "{early}; {late}");
+}
+
 #[test]
 fn what_cannot_be_a_folder_of_parts_is_refused_at_once() {
     let dir = dir();

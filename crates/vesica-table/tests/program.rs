@@ -59,17 +59,31 @@ fn a_program_that_fails_is_told_with_its_exit_code_and_its_last_words() {
     // After half of its rows.
     let error = failed(&["sh", "-c", "echo id; echo 1; echo 'connection lost' >&2; exit 3"]);
     let text = error.to_string();
-    assert!(text.contains("\"sh\" failed with exit code 3: connection lost"), "{text}");
+    assert!(text.contains("\"sh\" failed with exit code 3 and said: connection lost"), "{text}");
     assert_eq!(error.fault(), Fault::Input);
     let text = failed(&["sh", "-c", "echo id; kill -9 $$"]).to_string();
     assert!(text.contains("was ended by signal 9 and said nothing"), "{text}");
     // The end of much.
     let text = failed(&["sh", "-c", "seq 1 100000 >&2; echo 'the end' >&2; exit 1"]).to_string();
-    assert!(text.ends_with("the end") && text.len() < 3000, "{}", text.len());
+    assert!(text.ends_with(" and said: 99998 / 99999 / 100000 / the end"), "{text}");
+    let text = failed(&["sh", "-c", "printf '\\033[2Jwhy' >&2; exit 1"]).to_string();
+    assert!(text.ends_with("and said: ?[2Jwhy"), "{text}");
     let error = failed(&["/no/such/program", "x"]);
     assert!(error.to_string().contains("cannot start \"/no/such/program\""), "{error}");
     assert_eq!(error.fault(), Fault::Config);
     assert!(matches!(failed(&["true"]), Error::NoHeader { .. }), "nothing is no table");
+}
+
+/// Ctrl-C in a terminal goes to the program too, which may end of it first, well or not.
+#[test]
+fn a_program_that_ends_of_what_ends_this_process_has_not_failed() {
+    let dir = dir();
+    for end in ["kill -INT $$", "exit 0"] {
+        let sign = dir.path().join(&end[..4]);
+        let script = format!("echo id; echo 1; touch {}; {end}", sign.display());
+        let error = open_until(&input(&["sh", "-c", &script], None), &|| sign.exists()).err().expect("stopped");
+        assert!(matches!(error, Error::Stopped { .. }), "{end}: {error}");
+    }
 }
 
 /// One that hangs before it prints, while it prints, after it has closed its output, and one that leaves another behind.
@@ -89,5 +103,5 @@ fn a_program_that_hangs_can_be_stopped() {
     }
     // Somebody else holds its standard error open.
     let text = failed(&["sh", "-c", "echo id; echo why >&2; sleep 20 >/dev/null & exit 4"]).to_string();
-    assert!(text.contains("exit code 4: why"), "{text}");
+    assert!(text.contains("exit code 4 and said: why"), "{text}");
 }

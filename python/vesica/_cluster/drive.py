@@ -62,8 +62,12 @@ def of_table(job: Document | None, keys: str | Sequence[str], fields: dict[str, 
     names = [keys] if isinstance(keys, str) else list(keys)
     text, is_json = document(job, fields)
     spec = json.loads(_core.read_job(text, is_json, True)[0])
-    if spec["mine"]["input"]["keys"] != names:
-        said = spec["mine"]["input"]["keys"]
+    said = spec["mine"]["input"]["keys"]
+    if isinstance(said, dict):
+        raise ConfigError(
+            "shared.identifiers: several of a row are matched on one machine, and not in a cluster: name one key in mine.input.keys, or run on one machine"
+        )
+    if said != names:
         raise ConfigError(f"mine.input.keys: is {said}, and keys= is {names}; name the same columns, in the same order")
     return spec, names
 

@@ -79,8 +79,10 @@ class StoreError(ConfigError):
 def why(error: Exception) -> str:
     """What a client of an object store says of an error, on a line. Behind that it has the request; what may be signed in an address is left out."""
     said = str(error).partition("\n\nDebug source")[0]
-    # Of what the store answers only these two: others may have an id, a signature or a token.
-    said = re.sub(r"<([\w.-]+)>[^<]*</\1>", lambda of: of[0] if of[1] in ("Code", "Message") else "", said)
+    # Of what the store answers only these two, also where it is cut: others may have an id, a signature or a token.
+    said = re.sub(
+        r"<\?[^>]*>|<([\w.:-]+)(?:\s[^<>]*)?>[^<]*(?:</\1>|(?:<[^>]*)?\Z)", lambda of: of[0] if of[1] in ("Code", "Message") else "", said
+    )
     return " ".join(re.sub(r"\?[^\s\"<>]*", "", said).split())
 
 
@@ -204,7 +206,8 @@ class Objects:
             raise
         except Exception as error:
             if done == "read" and isinstance(error, FileNotFoundError):
-                raise
+                # Its own words are twenty lines, with the request.
+                raise FileNotFoundError(f"{self.address}/{name}: is not there") from None
             what = self.address if name is None else f"{self.address}/{name}"
             told = StoreError(f"{what}: cannot be {done}: {why(error)}; see that this machine reaches the store and may do that there, and run again")
             told.said = why(error)

@@ -390,7 +390,7 @@ impl Meeting {
             // Where both learn, they have compared what they found, and said so.
             return match settle::too_small(plan, common, &agreed.lists) {
                 _ if !every => Err(missing()),
-                Some(least) => Err(JobError::TooSmall(least)),
+                Some(least) => Err(JobError::too_small(plan, least)),
                 None => join::bounded(times.into()),
             };
         }

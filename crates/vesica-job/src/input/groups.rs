@@ -8,9 +8,15 @@ use crate::tell::numbers::size;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, StringArray};
 use std::collections::HashMap;
-use vesica_session::{LABEL, Label, SessionRng, Values};
-use vesica_spec::{GroupedPlan, Share};
+use vesica_session::{Error, LABEL, Label, SessionRng, Values};
+use vesica_spec::{GroupLabel, GroupedPlan, Share};
 use vesica_table::Table;
+
+/// What names the columns that rows are grouped by, in a job.
+const BY: &str = "mine.input.groups";
+
+/// And those that are added up.
+const VALUES: &str = "mine.input.values";
 
 /// The most groups of a table's rows, those without a key included.
 const IN_TABLE: usize = 1 << 16;
@@ -37,11 +43,11 @@ struct Entries {
 }
 
 impl ByGroup {
-    /// What `table`, whose keys are `keys`, brings to the groups that `plan` names. `by_key` gives the rows that take part. The groups get
-    /// their numbers at random, so that a number says nothing.
+    /// What `table`, whose keys are `keys`, brings to the groups that `plan` names. `by_key` gives the rows that take part. The groups have
+    /// the numbers of the labels that were agreed on, or get some at random, so that a number says nothing.
     ///
     /// # Errors
-    /// [`JobError::Value`] with the row, for what is no number, a group too many, a label that is too long, and a key that is in more groups or brings
+    /// [`JobError::Value`] with the row, for what is no number, a group too many or one that was not agreed on, a label that is too long, and a key that is in more groups or brings
     /// more than the job allows; [`JobError::Overflow`] if some of the values may add up to what is no number of 64 bits with a sign;
     /// [`JobError::Setup`] if all that does not fit into its share of `memory`; [`vesica_table::Error::Changed`] if the table has other rows than
     /// it had; those of reading and of `by_key`; being cancelled.
@@ -55,10 +61,11 @@ impl ByGroup {
         ctl: &Control,
     ) -> Result<Self, JobError> {
         let width = plan.sums.len();
-        let wrong = |row: u64, column: &str, why| JobError::Value {
+        let wrong = |row: u64, (field, column): (&'static str, &str), why| JobError::Value {
             path: table.path().to_owned(),
             row: row + 1,
             column: column.to_owned(),
+            field,
             why,
         };
         // Once by row while they are read, and once by key, with the places of keys.
@@ -85,12 +92,12 @@ impl ByGroup {
                 let row = group_of.len() as u64;
                 let long = "together with the other columns of its group longer than 256 bytes, of which each column takes two more than its text";
                 let label = encode(columns.by.iter().map(|&column| text(column, place)))
-                    .ok_or_else(|| wrong(row, &plan.by[0], long))?;
+                    .ok_or_else(|| wrong(row, (BY, &plan.by[0]), long))?;
                 let group = match known.get(&label) {
                     Some(&group) => group,
                     None if in_table.len() == IN_TABLE => {
                         let why = "one of more than 65536 groups of the table; group by columns with fewer values";
-                        return Err(wrong(row, &plan.by[0], why));
+                        return Err(wrong(row, (BY, &plan.by[0]), why));
                     }
                     None => {
                         in_table.push(label);
@@ -100,7 +107,7 @@ impl ByGroup {
                 };
                 group_of.push(group);
                 for (&column, (name, _)) in columns.sums.iter().zip(&plan.sums) {
-                    values.push(number(text(column, place)).map_err(|why| wrong(row, name, why))?);
+                    values.push(number(text(column, place)).map_err(|why| wrong(row, (VALUES, name), why))?);
                 }
             }
             ctl.event(Event::Done(group_of.len() as u64));
@@ -109,10 +116,12 @@ impl ByGroup {
             let what = format!("it had {} rows, and has {}", keys.rows, group_of.len());
             return Err(vesica_table::Error::Changed { path: table.path().to_owned(), what }.into());
         }
-        // By key, with numbers that say nothing.
-        let numbers = shuffled(plan.most, rng);
+        // By key, with the numbers that were agreed on, or with some that say nothing.
+        let mut labels = encoded(&plan.labels)?;
+        let agreed: HashMap<Label, u32> = labels.iter().copied().zip(0..).collect();
+        let numbers = if agreed.is_empty() { shuffled(plan.most, rng) } else { Vec::new() };
+        labels.resize(plan.most as usize, [0; LABEL]);
         let (mut used, mut number_of) = (0, vec![None; in_table.len()]);
-        let mut labels = vec![[0; LABEL]; plan.most as usize];
         let mut totals = vec![0u128; width];
         let mut of_key = OfKey { plan, first_row: 0, groups: Vec::new(), numbers: Vec::new() };
         let (mut starts, mut counts) = (vec![0; group_of.len()], vec![0; group_of.len()]);
@@ -133,10 +142,18 @@ impl ByGroup {
             let Some(&in_table_at) = group_of.get(row as usize) else { return Ok(()) };
             let group = match number_of[in_table_at as usize] {
                 Some(group) => group,
+                None if !agreed.is_empty() => {
+                    let Some(&group) = agreed.get(&in_table[in_table_at as usize]) else {
+                        let why = "of a group that shared.groups.labels does not list; agree on that group too, or leave the row out";
+                        return Err(wrong(row, (BY, &plan.by[0]), why));
+                    };
+                    number_of[in_table_at as usize] = Some(group);
+                    group
+                }
                 None => {
                     let Some(&group) = numbers.get(used) else {
                         let why = "of one group more than shared.groups.most allows; agree on a larger number, or group by fewer values";
-                        return Err(wrong(row, &plan.by[0], why));
+                        return Err(wrong(row, (BY, &plan.by[0]), why));
                     };
                     used += 1;
                     number_of[in_table_at as usize] = Some(group);
@@ -150,9 +167,11 @@ impl ByGroup {
             Ok(())
         })?;
         end(&mut of_key)?;
-        // Then every sum of some of them is one, whatever is common.
-        if let Some((_, (column, _))) = totals.iter().zip(&plan.sums).find(|(total, _)| **total > i64::MAX as u128) {
-            return Err(JobError::Overflow { path: table.path().to_owned(), column: column.clone() });
+        // Then every sum of some of them is one, whatever is common; and with noise too, which is less than 2^62 where there is any.
+        let bits = if plan.noisy { 62 } else { 63 };
+        if let Some((_, (column, _))) = totals.iter().zip(&plan.sums).find(|(total, _)| **total >> bits != 0) {
+            let (path, column) = (table.path().to_owned(), column.clone());
+            return Err(JobError::Overflow { path, column, field: VALUES, bits });
         }
         Ok(Self { starts, counts, entries, labels, width })
     }
@@ -238,11 +257,11 @@ impl OfKey<'_> {
     fn end(
         &mut self,
         entries: &mut Entries,
-        wrong: &impl Fn(u64, &str, &'static str) -> JobError,
+        wrong: &impl Fn(u64, (&'static str, &str), &'static str) -> JobError,
     ) -> Result<(), JobError> {
         if self.groups.len() > self.plan.of_a_key as usize {
             let why = "one of a key that is in more groups than shared.groups.of_a_key allows; agree on a larger number, or leave rows out";
-            return Err(wrong(self.first_row, &self.plan.by[0], why));
+            return Err(wrong(self.first_row, (BY, &self.plan.by[0]), why));
         }
         let width = self.plan.sums.len();
         for (place, (column, largest)) in self.plan.sums.iter().enumerate() {
@@ -250,7 +269,7 @@ impl OfKey<'_> {
             let all: u128 = of_sum.map(|number| u128::from(number.unsigned_abs())).sum();
             if largest.is_some_and(|largest| all > largest.into()) {
                 let why = "one of a key whose rows come to more than the largest of shared.sums allows; agree on a larger number, or lower the values";
-                return Err(wrong(self.first_row, column, why));
+                return Err(wrong(self.first_row, (VALUES, column), why));
             }
         }
         let mut order: Vec<usize> = (0..self.groups.len()).collect();
@@ -287,6 +306,16 @@ fn encode<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Label> {
         }
     }
     Some(label)
+}
+
+/// What agreed groups are called, in the bytes that stand for it.
+///
+/// # Errors
+/// A bug if one is too long, which a plan has none of.
+pub fn encoded(labels: &[GroupLabel]) -> Result<Vec<Label>, JobError> {
+    let one = |GroupLabel(texts): &GroupLabel| encode(texts.iter().map(String::as_str));
+    let all: Option<Vec<Label>> = labels.iter().map(one).collect();
+    all.ok_or_else(|| Error::Bug("a label that was agreed on is too long".into()).into())
 }
 
 /// What a group is called, in so many columns; none for bytes that no group of so many columns has.

@@ -66,6 +66,9 @@ impl Brought {
     }
 }
 
+/// What names the column of values, in a job.
+const FIELD: &str = "mine.input.value";
+
 /// A number for each key, by the number of the key's first row.
 pub struct ByKey(Vec<i64>);
 
@@ -103,7 +106,7 @@ impl ByKey {
             let texts = batch.column(0).as_string::<i32>();
             for place in 0..texts.len() {
                 let row = values.len() as u64 + 1;
-                let wrong = |why| JobError::Value { path: path(), row, column: column.to_owned(), why };
+                let wrong = |why| JobError::Value { path: path(), row, column: column.to_owned(), field: FIELD, why };
                 let text = if texts.is_null(place) { "" } else { texts.value(place) };
                 values.push(number(text).map_err(wrong)?);
             }
@@ -120,6 +123,7 @@ impl ByKey {
                 path: path(),
                 row: row as u64 + 1,
                 column: column.to_owned(),
+                field: FIELD,
                 why: "one of a key whose rows come to more than shared.dp.largest allows; agree on a larger number, or lower the values",
             }),
             _ => Ok(()),
@@ -138,9 +142,9 @@ impl ByKey {
         })?;
         key.map_or(Ok(()), |key| within(values.get(key).copied().unwrap_or(0), key))?;
         // Then every sum of some of them is one, whatever is common; and with noise too, which is less than 2^62 where there is any.
-        let most = if largest.is_some() { i64::MAX >> 1 } else { i64::MAX };
-        if total > most as u128 {
-            return Err(JobError::Overflow { path: path(), column: column.to_owned() });
+        let bits = if largest.is_some() { 62 } else { 63 };
+        if total >> bits != 0 {
+            return Err(JobError::Overflow { path: path(), column: column.to_owned(), field: FIELD, bits });
         }
         Ok(Self(values))
     }

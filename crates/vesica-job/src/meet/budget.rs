@@ -8,6 +8,7 @@
 use crate::disk::{self, DiskFile};
 use crate::error::JobError;
 use crate::output::part;
+use crate::tell::control::Control;
 use crate::world::World;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -31,12 +32,12 @@ struct Spent {
 /// Sees that there is enough left for a run, before anybody is met: for the one that began with this salt, or for a new one.
 ///
 /// # Errors
-/// [`JobError::Budget`]; those of the file.
-pub fn room(plan: &Plan, salt: Option<&[u8; 32]>, world: &World) -> Result<(), JobError> {
+/// [`JobError::Budget`]; those of the file, also if another program has it; [`vesica_session::Error::Cancelled`].
+pub fn room(plan: &Plan, salt: Option<&[u8; 32]>, world: &World, ctl: &Control) -> Result<(), JobError> {
     let Some(budget) = &plan.budget else { return Ok(()) };
     part::probe("mine.budget.path", &budget.path)?;
-    let bytes = disk::read(&*world.disk, &budget.path).map_err(|error| failed(budget, error))?;
-    let text = String::from_utf8(bytes.unwrap_or_default()).map_err(|error| failed(budget, io::Error::other(error)))?;
+    // The first run makes it, when it spends.
+    let text = if world.disk.has(&budget.path) { held(budget, world, ctl)?.1 } else { String::new() };
     missing(plan, budget, &read(budget, &text)?, salt).map(drop)
 }
 
@@ -44,20 +45,9 @@ pub fn room(plan: &Plan, salt: Option<&[u8; 32]>, world: &World) -> Result<(), J
 ///
 /// # Errors
 /// As [`room`].
-pub fn spend(plan: &Plan, salt: &[u8; 32], world: &World) -> Result<(), JobError> {
+pub fn spend(plan: &Plan, salt: &[u8; 32], world: &World, ctl: &Control) -> Result<(), JobError> {
     let Some(budget) = &plan.budget else { return Ok(()) };
-    let open = || -> io::Result<(Box<dyn DiskFile>, String)> {
-        let mut file = world.disk.open(&budget.path)?;
-        // Another run must not read before this one has written.
-        if !disk::lock(&*file, &*world.time, MOMENT)? {
-            let why = "another program has had it locked for a minute: run again when the other runs that use it have begun, or see which program holds it";
-            return Err(io::Error::other(why));
-        }
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
-        Ok((file, text))
-    };
-    let (mut file, text) = open().map_err(|error| failed(budget, error))?;
+    let (mut file, text) = held(budget, world, ctl)?;
     let missing = missing(plan, budget, &read(budget, &text)?, Some(salt))?;
     // A line whose end was lost is whole, or it would have been refused. It gets an end before another line follows.
     let mut lines = String::from(if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
@@ -65,6 +55,21 @@ pub fn spend(plan: &Plan, salt: &[u8; 32], world: &World) -> Result<(), JobError
     let written = file.write_all(lines.as_bytes()).and_then(|()| file.sync());
     // A new file needs its name on the disk too.
     written.and_then(|()| world.disk.sync_name(&budget.path)).map_err(|error| failed(budget, error))
+}
+
+/// The file, locked as long as it is held, and what it says. So nobody reads a line that another run has half written, or before that one has.
+fn held(budget: &Budget, world: &World, ctl: &Control) -> Result<(Box<dyn DiskFile>, String), JobError> {
+    let failed = |error| failed(budget, error);
+    let mut file = world.disk.open(&budget.path).map_err(failed)?;
+    let is_ours = disk::lock(&*file, &*world.time, MOMENT, &|| ctl.is_cancelled()).map_err(failed)?;
+    ctl.check()?;
+    if !is_ours {
+        let why = "another program has had it locked for a minute: run again when the other runs that use it have begun, or see which program holds it";
+        return Err(failed(io::Error::other(why)));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(failed)?;
+    Ok((file, text))
 }
 
 /// What has been spent in the file that says `text`.
@@ -129,47 +134,78 @@ mod tests {
 
     #[test]
     fn each_run_is_counted_once_and_none_is_begun_beyond_the_budget() {
-        let world = World::default();
+        let (world, ctl) = (World::default(), Control::new(()));
         let dir = tempfile::tempdir().unwrap();
         let plan = plan(dir.path(), 0.3);
-        room(&plan, None, &world).unwrap();
+        room(&plan, None, &world, &ctl).unwrap();
         for salt in [1, 1, 2, 2, 1, 3, 3] {
-            room(&plan, Some(&[salt; 32]), &world).unwrap();
-            spend(&plan, &[salt; 32], &world).unwrap();
+            room(&plan, Some(&[salt; 32]), &world, &ctl).unwrap();
+            spend(&plan, &[salt; 32], &world, &ctl).unwrap();
         }
         let text = std::fs::read_to_string(dir.path().join("budget")).unwrap();
         assert_eq!(text.lines().count(), 3);
-        for refused in [room(&plan, None, &world), room(&plan, Some(&[4; 32]), &world), spend(&plan, &[4; 32], &world)]
-        {
+        for refused in [
+            room(&plan, None, &world, &ctl),
+            room(&plan, Some(&[4; 32]), &world, &ctl),
+            spend(&plan, &[4; 32], &world, &ctl),
+        ] {
             let error = refused.unwrap_err();
             assert_eq!(error.fault(), Fault::Config);
             assert!(error.to_string().contains("of the 0.3 that mine.budget allows for bob"), "{error}");
         }
         // What was begun may go on, and what is refused leaves nothing behind.
-        room(&plan, Some(&[3; 32]), &world).unwrap();
+        room(&plan, Some(&[3; 32]), &world, &ctl).unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("budget")).unwrap(), text);
+    }
+
+    /// Another program has the file locked for long, and somebody presses Ctrl-C.
+    #[test]
+    fn who_waits_for_the_file_can_be_stopped() {
+        let (world, ctl) = (World::default(), Control::new(()));
+        let dir = tempfile::tempdir().unwrap();
+        let plan = plan(dir.path(), 0.3);
+        spend(&plan, &[1; 32], &world, &ctl).unwrap();
+        let path = dir.path().join("budget");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let other = std::fs::File::open(&path).unwrap();
+        other.lock().unwrap();
+        let began = std::time::Instant::now();
+        std::thread::scope(|scope| {
+            let asked =
+                [scope.spawn(|| room(&plan, None, &world, &ctl)), scope.spawn(|| spend(&plan, &[2; 32], &world, &ctl))];
+            std::thread::sleep(Duration::from_millis(100));
+            ctl.cancel();
+            for asked in asked {
+                let error = asked.join().unwrap().unwrap_err();
+                assert!(matches!(error, JobError::Session(vesica_session::Error::Cancelled)), "{error}");
+            }
+        });
+        assert!(began.elapsed() < MOMENT / 2);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        drop(other);
+        room(&plan, None, &world, &Control::new(())).unwrap();
     }
 
     #[test]
     fn what_another_peer_was_told_does_not_count() {
-        let world = World::default();
+        let (world, ctl) = (World::default(), Control::new(()));
         let dir = tempfile::tempdir().unwrap();
         let plan = plan(dir.path(), 0.1);
         let line = "{\"peer\":\"carol\",\"epsilon\":9.0,\"job\":\"j\",\"run\":\"\"}\n";
         std::fs::write(dir.path().join("budget"), line).unwrap();
-        spend(&plan, &[1; 32], &world).unwrap();
-        assert!(spend(&plan, &[2; 32], &world).is_err());
+        spend(&plan, &[1; 32], &world, &ctl).unwrap();
+        assert!(spend(&plan, &[2; 32], &world, &ctl).is_err());
     }
 
     #[test]
     fn a_line_that_is_none_is_named() {
-        let world = World::default();
+        let (world, ctl) = (World::default(), Control::new(()));
         let dir = tempfile::tempdir().unwrap();
         let plan = plan(dir.path(), 9.0);
-        spend(&plan, &[1; 32], &world).unwrap();
+        spend(&plan, &[1; 32], &world, &ctl).unwrap();
         let torn = std::fs::read_to_string(dir.path().join("budget")).unwrap() + "{\"peer\":\"bo";
         std::fs::write(dir.path().join("budget"), torn).unwrap();
-        for refused in [room(&plan, None, &world), spend(&plan, &[2; 32], &world)] {
+        for refused in [room(&plan, None, &world, &ctl), spend(&plan, &[2; 32], &world, &ctl)] {
             let error = refused.unwrap_err().to_string();
             assert!(error.contains("line 2 is no run"), "{error}");
         }
@@ -178,20 +214,20 @@ mod tests {
     /// A machine that stopped while a line was written may have written all of it but its end.
     #[test]
     fn a_line_without_its_end_is_counted_and_none_is_joined_to_it() {
-        let world = World::default();
+        let (world, ctl) = (World::default(), Control::new(()));
         let dir = tempfile::tempdir().unwrap();
         let plan = plan(dir.path(), 0.3);
-        spend(&plan, &[1; 32], &world).unwrap();
+        spend(&plan, &[1; 32], &world, &ctl).unwrap();
         let path = dir.path().join("budget");
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap().trim_end()).unwrap();
         // What is counted already only gets its end.
-        spend(&plan, &[1; 32], &world).unwrap();
+        spend(&plan, &[1; 32], &world, &ctl).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1);
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap().trim_end()).unwrap();
         for salt in [2, 3] {
-            spend(&plan, &[salt; 32], &world).unwrap();
+            spend(&plan, &[salt; 32], &world, &ctl).unwrap();
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 3);
-        assert!(matches!(spend(&plan, &[4; 32], &world), Err(JobError::Budget { .. })));
+        assert!(matches!(spend(&plan, &[4; 32], &world, &ctl), Err(JobError::Budget { .. })));
     }
 }

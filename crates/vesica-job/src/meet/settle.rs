@@ -42,7 +42,7 @@ pub fn settle(plan: &Plan, alone: u64, common: Common, agreed: &Agreed, lines: &
         let others = all_say();
         // A side that knows by itself needs nobody's answer to forget what it found.
         if !enough || !others? {
-            return Err(JobError::TooSmall(least));
+            return Err(JobError::too_small(plan, least));
         }
     }
     let half = plan.half();

@@ -18,10 +18,7 @@ use vesica_types::RowId;
 /// The peer's fault, if it is none of them.
 pub fn named(groups: &[Group], plan: &Plan, ch: &mut dyn Channel) -> Result<Vec<GroupTotal>, JobError> {
     let by = plan.shared.groups.as_ref().map_or(0, |groups| groups.by.len());
-    // Those of the party with the groups come first.
-    let owner = plan.shared.groups.as_ref().map(|groups| groups.of.as_str());
-    let mut order: Vec<usize> = (0..plan.shared.sums.len()).collect();
-    order.sort_by_key(|&place| Some(plan.shared.sums[place].of.as_str()) != owner);
+    let order = plan.shared.order_of_sums();
     let one = |Group { label, keys, sums, .. }: &Group| {
         let by = decode(label, by)?;
         let mut in_order = vec![0; sums.len()];

@@ -3,6 +3,7 @@
 //! Example: in the folder `/srv/day` the names `gained.csv` and `/srv/day/gained.csv` mean one file, and so does a link to it. Each of two such outputs
 //! would be written whole, and the second take the place of the first. So places are compared, and not names.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use vesica_spec::{KeyPlace, ProxyPlan, SpecError, TrustPlan};
 use vesica_table::{Table, place};
@@ -85,7 +86,7 @@ impl<'a> Places<'a> {
             Err(SpecError::field(file.field, format!("\"{}\" {what}; name another one", file.path.display())))
         };
         for (at, (file, place)) in self.files.iter().zip(&places).enumerate() {
-            let is_met = |(other, there): &(&File<'_>, &PathBuf)| match (place == *there, [file.is, other.is]) {
+            let is_met = |(other, there): &(&File<'_>, &PathBuf)| match (is_one(place, there), [file.is, other.is]) {
                 (true, both) => both != [Is::Read; 2],
                 (false, both) => both.contains(&Is::Written) && (place.starts_with(there) || there.starts_with(place)),
             };
@@ -101,6 +102,15 @@ impl<'a> Places<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether two places are one: the same name in the same folder, which two paths may lead to, as where it is mounted twice.
+fn is_one(place: &Path, other: &Path) -> bool {
+    let of = |place: &Path| {
+        let folder = place.parent()?.metadata().ok()?;
+        Some((folder.dev(), folder.ino(), place.file_name()?.to_owned()))
+    };
+    place == other || place.file_name() == other.file_name() && of(place).is_some_and(|one| of(other) == Some(one))
 }
 
 #[cfg(test)]
@@ -176,6 +186,19 @@ mod tests {
                 (opened, _) => panic!("{lines:?}: {opened:?}"),
             }
         }
+    }
+
+    /// A link stands for a second mount of the folder, which no path shows.
+    #[test]
+    fn a_folder_that_two_paths_lead_to_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, other, third) = (dir.path().join("one"), dir.path().join("other"), dir.path().join("third"));
+        [&one, &third].iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        symlink(&one, &other).unwrap();
+        assert!(is_one(&one.join("bob.kept"), &other.join("bob.kept")));
+        assert!(!is_one(&one.join("bob.kept"), &other.join("bob.csv")));
+        assert!(!is_one(&one.join("bob.kept"), &third.join("bob.kept")));
+        assert!(!is_one(&one.join("bob.kept"), &dir.path().join("none/bob.kept")));
     }
 
     /// Files of keys and certificates are replaced by nothing; they may be one.

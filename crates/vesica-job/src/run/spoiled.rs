@@ -201,7 +201,7 @@ fn every_message_of_a_run_by_any_identifier_may_be_spoiled() {
                 assert!(began.elapsed() < Duration::from_secs(30), "{shared}: message {at}, {attack:?}");
                 match found {
                     // Keys that a bit has spoiled match nothing.
-                    Err(JobError::TooSmall(_)) => assert!(matches!(attack, Attack::Flip(_)), "{shared}: {at}"),
+                    Err(JobError::TooSmall { .. }) => assert!(matches!(attack, Attack::Flip(_)), "{shared}: {at}"),
                     Err(error) => {
                         assert!(error.to_string().contains("bob"), "{shared}: message {at}, {attack:?}: {error}");
                         noticed += 1;

@@ -30,8 +30,9 @@ use vesica_types::{Party, UnitId};
 /// The kind of the file, and the number of its format. A run may not go on under another one: with number 8 the same coins give other noise
 /// too, and two totals of one table with two noises would tell more than one. Before number 9 a salt was not bound to the parties'
 /// certificates, before number 10 an attempt did not say how many units the job was cut into, before number 11 keys were
-/// hashed in two steps, and numbered by the first, and before number 12 nobody had said how many identifiers a row may have.
-pub const KIND: &[u8; 15] = b"vesica ledger12";
+/// hashed in two steps, and numbered by the first, before number 12 nobody had said how many identifiers a row may have,
+/// and before number 13 the same coins gave other noise of a sum beside a least number, and other columns of values or groups were no other run.
+pub const KIND: &[u8; 15] = b"vesica ledger13";
 
 /// Where the ledger of the party `me` is.
 pub fn path(resume: &ResumePlan, me: &Party) -> PathBuf {
@@ -791,6 +792,35 @@ mod tests {
         let other = dir.path().join("resume/alice.ledger");
         fs::write(&other, "something else that is longer than the front of a ledger is").unwrap();
         refused(&|_| {}, "not a ledger");
+    }
+
+    /// Totals of other columns under one noise would tell more than one total.
+    #[test]
+    fn a_run_of_other_groups_or_sums_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let with = |by: &[&str], sums: [&str; 2]| {
+            let mut plan = job(dir.path(), "");
+            let by = by.iter().map(|by| (*by).to_owned()).collect();
+            let sums = sums.map(|sum| (sum.to_owned(), None)).to_vec();
+            plan.grouped =
+                Some(vesica_spec::GroupedPlan { by, sums, most: 8, labels: Vec::new(), of_a_key: 1, noisy: false });
+            plan
+        };
+        let opened = |plan: Plan| open(&plan).and_then(|mut ledger| ledger.identify(&hash(&plan)));
+        written(&with(&["region"], ["price", "tax"]));
+        let was = "id, groups by \"region\", sum of \"price\", sum of \"tax\"; restore mine.input.keys, value, values and groups";
+        for other in [
+            with(&["city"], ["price", "tax"]),
+            with(&[], ["price", "tax"]),
+            with(&["region"], ["price", "cost"]),
+            // Two columns that change places.
+            with(&["region"], ["tax", "price"]),
+            job(dir.path(), ""),
+        ] {
+            let error = opened(other).unwrap_err().to_string();
+            assert!(error.contains(&format!("another choice of columns, {was}")), "{error}");
+        }
+        opened(with(&["region"], ["price", "tax"])).unwrap();
     }
 
     #[test]

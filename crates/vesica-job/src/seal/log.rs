@@ -529,8 +529,8 @@ mod tests {
         for (begin, word) in [
             (&b"vesica ledger 4s"[..], "another version of Vesica, whose format"),
             (b"vesica ledger 4\n", "another version of Vesica, whose format"),
-            (b"vesica ledger11s", "another version of Vesica, whose format"),
-            (b"vesica ledger13s", "another version of Vesica, whose format"),
+            (b"vesica ledger12s", "another version of Vesica, whose format"),
+            (b"vesica ledger14s", "another version of Vesica, whose format"),
             (b"vesica units 3\ns", "it is not a ledger"),
             (b"something that is", "it is not a ledger"),
         ] {

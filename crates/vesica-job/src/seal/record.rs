@@ -78,7 +78,7 @@ impl Head {
             () if self.shared != other.shared => differs("[shared] part of the job", "restore it"),
             () if self.peers != other.peers => differs(&format!("partner, {}", other.peers), "restore it in [mine]"),
             () if self.keys != other.keys => {
-                let restore = "restore mine.input.keys, values and groups";
+                let restore = "restore mine.input.keys, value, values and groups";
                 differs(&format!("choice of columns, {}", other.keys.join(", ")), restore)
             }
             () if self.input.is_some() && self.input != other.input => differs("input", "restore the file"),

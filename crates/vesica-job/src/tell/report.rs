@@ -498,7 +498,8 @@ impl Report {
                 let groups = o.groups.as_ref().map_or(0, |groups| groups.groups.len() as u64);
                 let least = o.groups.as_ref().map_or(1, |groups| groups.least);
                 format!(
-                    "{} {} {} or more that both you and {held} hold; the totals of {} are in the output, and which keys these are, nobody learned.",
+                    "{}{} {} {} or more that both you and {held} hold; the totals of {} are in the output, and which keys these are, nobody learned.",
+                    if self.chosen.expects.is_empty() { "" } else { "With noise, " },
                     counted(groups, "groups"),
                     if groups == 1 { "has" } else { "have" },
                     counted(least, "keys"),
@@ -538,8 +539,10 @@ impl Report {
                 if keys == 1 { "is" } else { "are" }
             ),
             _ => {
-                let result =
-                    self.revealed.iter().find(|r| r.name.starts_with("intersection") || r.name == "group_totals");
+                let result = self
+                    .revealed
+                    .iter()
+                    .find(|r| ["intersection", "group_totals"].iter().any(|of| r.name.starts_with(of)));
                 let learners = result.map(|r| r.to.join(" and ")).unwrap_or_default();
                 format!(
                     "Done. You did not ask to learn the result: your {} matched for {learners}.",

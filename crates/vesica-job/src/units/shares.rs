@@ -1,6 +1,7 @@
 //! The loop over units that leave shares, and the one opening at the end.
 
 use crate::error::JobError;
+use crate::input::groups::encoded;
 use crate::input::values::Brought;
 use crate::output::groups;
 use crate::output::shares::Leaving;
@@ -37,8 +38,9 @@ pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut Session
     })?;
     shares.sort_by_key(|shares| shares.unit);
     let mut lines = peers.line("open")?;
-    let labels = values.map_or(&[][..], Brought::labels);
-    let found = protocol.open(&shares, labels, &mut lines, rng)?;
+    let agreed = encoded(plan.shared.groups.as_ref().map_or(&[][..], |groups| &groups.labels[..]))?;
+    let known = if agreed.is_empty() { values.map_or(&[][..], Brought::labels) } else { &agreed[..] };
+    let found = protocol.open(&shares, known, &mut lines, rng)?;
     match found {
         Found::Nothing => {}
         Found::Count(keys) => ledger.total(keys)?,
@@ -47,7 +49,9 @@ pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut Session
             let ch = lines.peer()?;
             ledger.groups(groups::named(&groups, plan, ch)?)?;
         }
-        Found::TooFew => return Err(JobError::TooSmall(plan.shared.limits.min_intersection.unwrap_or_default())),
+        Found::TooFew => {
+            return Err(JobError::too_small(plan, plan.shared.limits.min_intersection.unwrap_or_default()));
+        }
         Found::Places(_) => return Err(Error::Bug("shares named keys".into()).into()),
     }
     lines.all().for_each(|ch| meter.merge(&ch.meter()));

@@ -25,6 +25,7 @@ use vesica_psi::ecdh::{self, Ecdh};
 use vesica_psi::ecdh3::{self, Ecdh3};
 use vesica_psi::hash::{self, Hash};
 use vesica_psi::ids::{self, Ids};
+use vesica_psi::noise::Draws;
 use vesica_psi::oprf::{self, Role};
 use vesica_psi::{kmprt17, many, nty21, tally};
 use vesica_session::memory::Memories;
@@ -464,8 +465,8 @@ pub struct Asks {
     pub puts: bool,
     pub learns: (bool, bool),
     pub least: Option<u64>,
-    /// What this party adds to its shares of the sum and of the count, and the other one to its own.
-    pub noise: Option<[[u64; 2]; 2]>,
+    /// What this party adds to its share of each number, and the other one to its own.
+    pub noise: Option<[&'static [u64]; 2]>,
 }
 
 impl Asks {
@@ -554,7 +555,7 @@ pub fn circuit_params((mine, theirs): (usize, usize), asks: Asks) -> circuit::Pa
         peer_learns: asks.learns.1,
         // The keys of all units.
         fewer: 1000,
-        noise: asks.noise.map(|[mine, _]| mine),
+        noise: asks.noise.map(|[mine, _]| Draws::new(mine.len(), mine.iter().copied())),
     }
 }
 
@@ -582,7 +583,7 @@ pub fn open<B: Field>(
     rng: &mut SessionRng,
 ) -> Result<Found> {
     let labels = match asks.total {
-        Total::Groups(groups) if asks.puts => labels(groups),
+        Total::Groups(groups) if asks.puts || !groups.labels => labels(groups),
         _ => Vec::new(),
     };
     side.open(shares, &labels, lines, rng)

@@ -38,8 +38,12 @@ unsafe impl GlobalAlloc for Arena {
             return unsafe { System.alloc(layout) };
         }
         let size = layout.size() + layout.align();
+        if size > SIZE {
+            return null_mut();
+        }
+        // What is refused counts too, so nobody gets what others have until SIZE was asked for so often that the number wraps: 2^36 times.
         let at = NEXT.fetch_add(size, Ordering::Relaxed);
-        if size > SIZE || at > SIZE - size {
+        if at > SIZE - size {
             return null_mut();
         }
         let start = MEMORY.0.get().cast::<u8>().wrapping_add(at);

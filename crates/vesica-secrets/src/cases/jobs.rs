@@ -42,6 +42,15 @@ pub fn cases() -> Vec<Case> {
             let groups = Groups { most: 5, sums: 1, of_other: 0, least: 3, of_a_key: 5, labels: true };
             circuit::<u64>(watch, Total::Groups(groups));
         }),
+        Case::new("jobs/circuit-groups-noisy", |watch| {
+            let groups = Groups { most: 5, sums: 1, of_other: 0, least: 3, of_a_key: 5, labels: false };
+            let noise = [2, 7].map(|first| {
+                let mut noise: Vec<u64> = (first..first + 10).collect();
+                hide(&mut noise);
+                &*noise.leak()
+            });
+            with_noise::<u64>(watch, Total::Groups(groups), Some(noise));
+        }),
         Case::new("jobs/circuit-groups-values-of-both", |watch| {
             for (most, of_a_key) in [(5, 5), (64, 1)] {
                 let groups = Groups { most, sums: 3, of_other: 2, least: 3, of_a_key, labels: true };
@@ -117,10 +126,14 @@ fn tally(watch: &mut Watch) {
 }
 
 fn circuit<B: Field>(watch: &mut Watch, total: Total) {
+    with_noise::<B>(watch, total, None);
+}
+
+fn with_noise<B: Field>(watch: &mut Watch, total: Total, noise: Option<[&'static [u64]; 2]>) {
     let [(xs, n), (ys, m)] = keys(40);
     let least = (total == Total::Sum).then_some(5);
     let both = matches!(total, Total::Shares | Total::Groups(_));
-    let asks = sides::Asks { total, puts: true, learns: (true, both), least, noise: None };
+    let asks = sides::Asks { total, puts: true, learns: (true, both), least, noise };
     let side = |keys: Vec<Digest>, capacities, asks| {
         move |lines: &mut Lines, rng: &mut SessionRng| {
             let side = sides::open_circuit::<B>(capacities, asks, lines, rng)?;

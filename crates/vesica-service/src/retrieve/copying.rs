@@ -120,7 +120,7 @@ impl Copying<'_, '_> {
         for entry in std::fs::read_dir(cache).map_err(Error::file("cannot read", cache))? {
             let other = entry.map_err(Error::file("cannot read", cache))?.path();
             let name = other.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if (name.starts_with("copy-") || name.starts_with("changes-")) && !kept.contains(&other) {
+            if is_ours(name) && !kept.contains(&other) {
                 std::fs::remove_file(&other).map_err(Error::file("cannot remove", &other))?;
             }
         }
@@ -240,6 +240,13 @@ impl<'a> Part<'a> {
     }
 }
 
+/// Whether a cache calls a copy or a log of changes so, whole or on its way. Other programs have files of the name `copy-of-alice.pem`.
+fn is_ours(name: &str) -> bool {
+    let of = ["copy-", "changes-"].iter().find_map(|kind| name.strip_prefix(kind));
+    let of = of.map(|of| of.strip_suffix(".part").unwrap_or(of));
+    of.is_some_and(|of| of.len() == 16 && of.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
 /// Keeps another process from using the cache: two that used one window would send two sets for one hint.
 ///
 /// # Errors
@@ -276,5 +283,21 @@ pub fn room_for(plan: &AskPlan, need: u64) -> Result<(), Error> {
             Err(vesica_job::JobError::Space { folder, what: "what is to be fetched", need, free }.into())
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ours;
+
+    #[test]
+    fn only_what_a_cache_calls_so_is_its_own() {
+        for kind in ["copy", "changes"] {
+            for name in [format!("{kind}-0123456789abcdef"), format!("{kind}-0123456789abcdef.part")] {
+                assert!(is_ours(&name), "{name}");
+                assert!(!is_ours(&format!("{name}.pem")) && !is_ours(&name.replace('a', "x")) && !is_ours(&name[1..]));
+            }
+            assert!(!is_ours(&format!("{kind}-of-alice.pem")) && !is_ours(&format!("{kind}-01234567")));
+        }
     }
 }

@@ -355,13 +355,18 @@ pub fn remove_others(plan: &ServePlan, epoch: &Epoch) -> Result<(), Error> {
         let entry = entry.map_err(Error::file("cannot read", &plan.store))?;
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
-        let ends = [".table", ".hint", ".log", ".keys"];
-        let of_epochs = name.starts_with("epoch-") && ends.iter().any(|end| name.ends_with(end));
-        if of_epochs && !kept.iter().any(|kept| kept == name) {
+        if is_ours(name) && !kept.iter().any(|kept| kept == name) {
             std::fs::remove_file(entry.path()).map_err(Error::file("cannot remove", &entry.path()))?;
         }
     }
     Ok(())
+}
+
+/// Whether a service calls a file of an epoch so, whose name says its number and nothing else. Other programs have a log in `epoch-of-bob.log`.
+fn is_ours(name: &str) -> bool {
+    let ends = [".table", ".hint", ".log", ".keys"];
+    let number = name.strip_prefix("epoch-").and_then(|of| ends.iter().find_map(|end| of.strip_suffix(end)));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The records of rows, each in its place.

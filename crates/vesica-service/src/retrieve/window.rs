@@ -229,7 +229,10 @@ fn log_path(folder: &Path, id: &[u8; 16]) -> PathBuf {
 fn remove_logs(disk: &dyn Disk, folder: &Path, but: Option<&Path>) -> Result<(), Error> {
     for path in disk.list(folder).map_err(Error::file("cannot read", folder))? {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with("window-") && name.ends_with(".log") && Some(&*path) != but {
+        let id = name.strip_prefix("window-").and_then(|of| of.strip_suffix(".log")).unwrap_or_default();
+        // Other programs may have a log there too.
+        let is_ours = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_ours && Some(&*path) != but {
             disk.remove(&path).map_err(Error::file("cannot remove", &path))?;
         }
     }

@@ -667,7 +667,7 @@ fn lock(path: &Path, world: &World) -> Result<Box<dyn DiskFile>, Error> {
     let lock = with_ending(path, ".lock");
     let file = world.disk.open(&lock).map_err(Error::file("cannot open", &lock))?;
     // A server that has just ended, or a child that is just being made of this process, may still hold it for a moment.
-    match disk::lock(&*file, &*world.time, MOMENT) {
+    match disk::lock(&*file, &*world.time, MOMENT, &|| false) {
         Ok(true) => Ok(file),
         Ok(false) => Err(Error::Setup(format!(
             "{}: another server uses this file; stop it, or give each service a store of its own",

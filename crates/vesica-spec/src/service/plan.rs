@@ -443,7 +443,7 @@ fn kept(protocol: ServiceProtocol, mine: &ClientMine) -> Result<Option<KeptPlan>
     if kept.path.file_name().is_none() {
         return Err(SpecError::field("mine.kept.path", format!("\"{}\" names no file", kept.path.display())));
     }
-    let beside = [".log", ".new"].map(|ending| with_ending(&kept.path, ending));
+    let beside = [".log", ".new", ".part"].map(|ending| with_ending(&kept.path, ending));
     let mut taken = vec![("mine.kept.path", plain(&kept.path))];
     taken.extend(beside.iter().map(|path| ("mine.kept.path", plain(path))));
     let sinks = places.into_iter().filter_map(|(field, path)| Some((field, path?.as_path())));
@@ -862,6 +862,7 @@ output = { path = "hits.csv" }
             (kept, ", gained = \"hits.csv\"", "mine.output.gained"),
             (kept, ", gained = \"a.csv\", lost = \"./a.csv\"", "mine.output.lost"),
             (kept, ", lost = \"bob.kept.new\"", "mine.output.lost"),
+            (kept, ", lost = \"bob.kept.part\"", "mine.output.lost"),
             (kept, ", lost = \"-\"", "mine.output.lost"),
             ("path = \"hits.csv\", key = \"seal.key\"", "", "mine.output.path"),
             ("path = \"seal.key\", key = \"seal.key\"", "", "mine.kept.key"),

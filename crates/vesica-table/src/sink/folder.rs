@@ -8,7 +8,6 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::collections::VecDeque;
 use std::fs::{self, File, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
@@ -55,10 +54,7 @@ impl FolderSink {
     /// Begins a folder that is to stand at `place`, where there is none yet or an empty one. `files` are the names of the input's files.
     pub(super) fn open(mould: Mould, place: PathBuf, parts: Parts, files: Vec<PathBuf>) -> Result<Self, Error> {
         let writing = |e| Error::writing(&place, e);
-        let (under_way, _lock) = under_way::folder(&folder(&place)).map_err(writing)?;
-        // Made with the usual mode, it shows what the umask leaves of that.
-        let usual = fs::metadata(under_way.path()).map_err(writing)?.permissions();
-        fs::set_permissions(under_way.path(), Permissions::from_mode(0o700)).map_err(writing)?;
+        let (under_way, _lock, usual) = under_way::folder(&folder(&place)).map_err(writing)?;
         let mode = fs::metadata(&place).map_or(usual, |meta| meta.permissions());
         let how = match parts {
             Parts::Bytes(bytes) => How::Bytes(bytes.max(1), Blocks::default()),
@@ -157,15 +153,8 @@ impl FolderSink {
         // The lock is held until the folder is in its place.
         let Self { place, mode, under_way, parts, bytes, rows, _lock, .. } = *self;
         let writing = |e| Error::writing(&place, e);
-        // Whoever else can write there could have taken some away, also while the folder was moved.
-        let whole = |at: &Path| match fs::read_dir(at).map_err(writing)?.count() as u64 {
-            there if there == parts => Ok(()),
-            there => {
-                let why = format!("has {there} of {parts} parts; see that nobody else writes there, and run again");
-                Err(writing(std::io::Error::other(why)))
-            }
-        };
-        whole(under_way.path())?;
+        whole(under_way.path(), &place, parts)?;
+        under_way::done(under_way.path()).map_err(writing)?;
         fs::set_permissions(under_way.path(), mode).map_err(writing)?;
         File::open(under_way.path()).and_then(|folder| folder.sync_all()).map_err(writing)?;
         // An empty folder gives way. One that has come to hold something meanwhile does not.
@@ -174,7 +163,8 @@ impl FolderSink {
             _ => writing(error),
         })?;
         let _ = under_way.keep();
-        whole(&place)?;
+        // Whoever took some away while the folder was moved is found out here.
+        whole(&place, &place, parts)?;
         let above = folder(&place);
         File::open(&above).and_then(|above| above.sync_all()).map_err(|e| Error::writing(&above, e))?;
         Ok(Written { path: place, rows, bytes })
@@ -219,6 +209,24 @@ impl Sink for FolderSink {
             }
         }
         self.end()?;
+        // The other parties are there still, and hear of it.
+        whole(self.under_way.path(), &self.place, self.parts)?;
         Ok(Staged::new(self.rows, move || self.commit()))
     }
+}
+
+/// Fails unless all parts of the output `place` stand in the folder `at`: whoever else can write there could have taken some away. What a file
+/// system or a desktop puts there for itself is no part.
+fn whole(at: &Path, place: &Path, parts: u64) -> Result<(), Error> {
+    let writing = |e| Error::writing(place, e);
+    let mut there = 0;
+    for entry in fs::read_dir(at).map_err(writing)? {
+        there += u64::from(under_way::is_part(&entry.map_err(writing)?.file_name()));
+    }
+    if there == parts {
+        return Ok(());
+    }
+    let remove = if at == place { ", remove it" } else { "" };
+    let why = format!("has {there} of {parts} parts; see that nobody else writes there{remove}, and run again");
+    Err(writing(std::io::Error::other(why)))
 }

@@ -1,5 +1,6 @@
 //! What a spill holds in memory: blocks, cut from slabs.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vesica_block::large;
 
@@ -13,8 +14,15 @@ pub(super) const SLAB: usize = 32 << 20;
 /// above all in a virtual machine, whose own memory may have to be found first.
 ///
 /// Example: keys are counted in 240 MiB. When they are cut into units, in 420 MiB, these are the first 240 of them.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default)]
 pub struct Slabs(Arc<Mutex<Vec<Vec<u8>>>>);
+
+/// How many there are: what is in them is what was counted and cut.
+impl fmt::Debug for Slabs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Slabs({})", self.slabs().len())
+    }
+}
 
 impl Slabs {
     pub(super) fn slabs(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {

@@ -162,9 +162,10 @@ impl Page {
 fn may_see_result(report: &Report, audience: Audience<'_>) -> bool {
     let Audience::Peer(name) = audience else { return true };
     let told = |one: &crate::tell::report::Revealed| {
-        (one.name.starts_with("intersection") || one.name == "group_totals") && one.to.iter().any(|to| to == name)
+        let is_result = ["intersection", "group_totals"].iter().any(|of| one.name.starts_with(of));
+        is_result && one.to.iter().any(|to| to == name)
     };
-    // Where the result has noise, each party has another one.
+    // A result with noise is left out: with `dp` each party has another one.
     report.chosen.expects.is_empty() && report.revealed.iter().any(told)
 }
 

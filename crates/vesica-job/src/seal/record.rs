@@ -42,7 +42,7 @@ fn brought(plan: &Plan) -> impl Iterator<Item = String> + '_ {
     let grouped = plan.grouped.iter();
     let of_groups = grouped.flat_map(|of| {
         let by = of.by.iter().map(|column| format!("groups by {column:?}"));
-        by.chain(of.sums.iter().map(|(column, _)| format!("sum of {column:?}")))
+        by.chain(of.sums.iter().map(|added| format!("sum of {:?}", added.column)))
     });
     plan.value.iter().map(|column| format!("sum of {column:?}")).chain(of_groups)
 }
@@ -78,7 +78,7 @@ impl Head {
             () if self.shared != other.shared => differs("[shared] part of the job", "restore it"),
             () if self.peers != other.peers => differs(&format!("partner, {}", other.peers), "restore it in [mine]"),
             () if self.keys != other.keys => {
-                let restore = "restore mine.input.keys, values and groups";
+                let restore = "restore mine.input.keys, value, values and groups";
                 differs(&format!("choice of columns, {}", other.keys.join(", ")), restore)
             }
             () if self.input.is_some() && self.input != other.input => differs("input", "restore the file"),

@@ -4,6 +4,7 @@ mod standing;
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::Demo;
+use crate::verify::LEAST;
 use crate::{Itself, crash, interrupt, output, progress, verify};
 use std::fs::File;
 use std::io::Read;
@@ -133,9 +134,6 @@ fn make_tables(rows: u64, parties: usize, folder: &Path) -> Outcome {
 
 /// What the regions of a demo of groups are called.
 const REGIONS: [&str; 6] = ["north", "east", "south", "west", "middle", "islands"];
-
-/// The fewest common keys of a region that is told.
-pub const LEAST: u64 = 50;
 
 /// Makes of two tables one with how often each key saw something, and one with the region of each and what it spent.
 fn make_grouped_tables(folder: &Path) -> Outcome {

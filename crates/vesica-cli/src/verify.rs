@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
+/// The fewest common keys of a region that a demo of groups tells.
+pub const LEAST: u64 = 50;
+
 /// The text of a file in `folder`.
 fn text(folder: &Path, name: &str) -> Result<String, String> {
     let path = folder.join(name);
@@ -134,7 +137,7 @@ pub fn groups(folder: &Path) -> Result<[usize; 2], String> {
     }
     let wanted: Vec<String> = regions
         .into_iter()
-        .filter(|(_, [keys, ..])| *keys >= crate::demo::LEAST as i64)
+        .filter(|(_, [keys, ..])| *keys >= LEAST as i64)
         .map(|(region, [keys, cents, views])| format!("{region},{keys},{cents},{views}"))
         .collect();
     let without_means = |row: Vec<String>| [0, 1, 2, 4].map(|at| row.get(at).cloned().unwrap_or_default()).join(",");

@@ -6,19 +6,27 @@ use vesica_session::{
     Channel, Error, Fault, Found, LABEL, Lines, List, Meter, Misbehaviour, Result, SessionRng, Unit, Values, memory,
 };
 use vesica_suite::{
-    Choice, CurveName, Grouping, Mode, Noise, Opened, ProtocolName, ResultKind, Seat, Security, Sizes, Summed, Terms,
+    Choice, CurveName, Grouping, Mode, Noise, Opened, Product, Products, ProtocolName, ResultKind, Seat, Security, Sizes,
+    Summed, Terms,
 };
 use vesica_testkit::{bob, carol, digests, fixed_rng, many_with};
 use vesica_types::{Coins, Digest, Party, TagLen, UnitId};
 
 /// Alice's groups, where a job has some: few, and so many that they go by trees.
-const FEW: Grouping = Grouping { of: 0, most: 5, sums: 1, of_other: 0, least: 2, of_a_key: 5, agreed: false };
+const FEW: Grouping =
+    Grouping { of: 0, most: 5, sums: 1, of_other: 0, products: Products::NONE, least: 2, of_a_key: 5, agreed: false };
 const MANY: Grouping = Grouping { most: 64, of_a_key: 1, ..FEW };
 /// The same with a sum of Bob's too.
 const BOTH: Grouping = Grouping { sums: 2, of_other: 1, ..FEW };
 const MANY_OF_BOTH: Grouping = Grouping { sums: 2, of_other: 1, ..MANY };
 /// And with labels that are agreed on, which is what noise takes.
 const AGREED: Grouping = Grouping { agreed: true, ..BOTH };
+
+/// Products of a number of each: of a key that may be in all groups, and by trees. The numbers of an honest party are below 2^10.
+static PRODUCTS: LazyLock<[Grouping; 2]> = LazyLock::new(|| {
+    let products = Products::new(&[Product { of_r: 0, of_s: 0, bits: 11 }], [1, 1]).expect("it is one");
+    [FEW, Grouping { most: 128, ..MANY }].map(|groups| Grouping { sums: 1, of_other: 1, products, ..groups })
+});
 
 /// Everything that a job of two or three parties may ask for: an honest Alice is the first of them.
 pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
@@ -87,6 +95,9 @@ pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
     }
     for (learners, least) in [(&[0][..], None), (&[1], Some(3)), (&[0, 1], None)] {
         add(AGREED, 2, learners, None, ResultKind::Groups, noise(None, None), least);
+    }
+    for (groups, learners) in PRODUCTS.iter().zip([&[0, 1][..], &[1]]) {
+        add(*groups, 2, learners, None, ResultKind::Groups, None, None);
     }
     all
 });
@@ -161,11 +172,10 @@ impl Case {
                 let values: Vec<u64> = if terms.values == Some(place) { (0..here as u64).collect() } else { Vec::new() };
                 let (values, labels) = match choice.groups {
                     Some(groups) => {
-                        let (most, width) = match groups.of == place {
-                            true => (groups.most, groups.sums - groups.of_other),
-                            false => (1, groups.of_other),
-                        };
-                        let labels = if groups.of == place || groups.agreed { groups.most } else { 0 };
+                        let has = groups.of == place;
+                        let width = groups.widths()[usize::from(!has)];
+                        let most = if has { groups.most } else { 1 };
+                        let labels = if has || groups.agreed { groups.most } else { 0 };
                         let entries: Vec<(u32, u32)> = (0..here as u32).map(|key| (key, key % most)).collect();
                         let numbers: Vec<u64> = (0..here as u64 * u64::from(width)).collect();
                         (Values::new(width as usize, entries, numbers)?, vec![[7; LABEL]; labels as usize])

@@ -230,6 +230,46 @@ def test_noisy_totals_by_group_are_near_the_true_ones(port: int, tmp_path: Path)
     assert len((tmp_path / "alice").read_text().splitlines()) == 1
 
 
+#: Of a key in one group, of one that may be in all, and by trees; with the factors told and without.
+@pytest.mark.parametrize(("most", "of_a_key", "told"), [(8, 1, True), (8, 8, False), (256, 2, False)])
+def test_products_by_group(port: int, most: int, of_a_key: int, told: bool) -> None:
+    chance = random.Random(most + of_a_key)
+    shops = 8 if most == 8 else 150
+
+    def shop(row: int) -> int:
+        return row // 2 % shops if of_a_key == 1 else chance.randrange(shops)
+
+    sales = pa.Table.from_pylist([{"id": f"c{row // 2}", "shop": shop(row), "cents": chance.randrange(-500, 5000)} for row in range(1200)])
+    seen = [{"id": f"c{i}", "times": chance.choice([None, 0, 1, 7, -3])} for i in [*range(80, 700), *range(100, 300)]]
+    campaign = pa.Table.from_pylist(seen, schema=pa.schema([("id", pa.string()), ("times", pa.int64())]))
+    factors = [{"name": "cents", "of": "alice", "largest": 10000}, {"name": "times", "of": "bob", "largest": 14}]
+    alice, bob = jobs(
+        port,
+        result="groups",
+        learns=["alice", "bob"],
+        accept=["small_groups", "chosen_groups", "chosen_values", "chosen_factors"],
+        groups={"of": "alice", "by": ["shop"], "most": most, "of_a_key": of_a_key, "least": 2},
+        sums=[{"name": "cost", "product": ["times", "cents"]}, *(factor if told else {**factor, "told": False} for factor in factors)],
+    )
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(vesica.run, bob, input=campaign)
+        reports = [vesica.run(alice, input=sales), other.result()]
+    query = """
+        WITH mine AS (SELECT id, shop, SUM(cents) AS cents FROM sales GROUP BY id, shop),
+             theirs AS (SELECT id, COALESCE(SUM(times), 0) AS times FROM campaign GROUP BY id)
+        SELECT CAST(shop AS VARCHAR), COUNT(*), SUM(cents * times), SUM(cents), SUM(times) FROM mine JOIN theirs USING (id)
+        GROUP BY shop HAVING COUNT(*) >= 2
+    """
+    found = [tuple(map(int, row)) for row in duckdb.sql(query).fetchall()]
+    want = sorted(row if told else (*row[:3], None, None) for row in found)
+    assert len(want) > 3
+    for report in reports:
+        assert report.table is not None
+        rows_told = report.table.to_arrow().to_pylist()
+        assert sorted((int(row["shop"]), row["keys"], row["cost"], row.get("cents"), row.get("times")) for row in rows_told) == want
+        assert all(row["cost_mean"] == row["cost"] / row["keys"] for row in rows_told)
+
+
 @pytest.mark.parametrize("result", ["count", "sum"])
 def test_totals_of_three(port: int, result: str, tmp_path: Path) -> None:
     names = ["alice", "bob", "carol"]

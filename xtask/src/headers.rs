@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const ROOM: &str = "crates/vesica-psi/src";
 
 /// Files of the room that are not protocols.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 19] = [
     "answer.rs",
     "entries.rs",
     "gmw.rs",
@@ -20,6 +20,7 @@ const OTHERS: [&str; 18] = [
     "masked.rs",
     "noise.rs",
     "ordered.rs",
+    "products.rs",
     "reveals.rs",
     "same.rs",
     "scatter.rs",

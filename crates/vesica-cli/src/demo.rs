@@ -4,6 +4,7 @@ mod standing;
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::Demo;
+use crate::verify::LEAST;
 use crate::{Itself, crash, interrupt, output, progress, verify};
 use std::fs::File;
 use std::io::Read;
@@ -55,7 +56,7 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
     let rows = match () {
         () if args.any => verify::any(&folder, names),
         () if args.sum => verify::sum(&folder, names, owner(names)).map(|keys| vec![keys]),
-        () if args.groups => verify::groups(&folder, LEAST).map(Vec::from),
+        () if args.groups => verify::groups(&folder).map(Vec::from),
         () if args.ids => verify::ids(&folder, names).map(|rows| vec![rows]),
         () => verify::demo(&folder, names).map(|rows| vec![rows]),
     };
@@ -133,9 +134,6 @@ fn make_tables(rows: u64, parties: usize, folder: &Path) -> Outcome {
 
 /// What the regions of a demo of groups are called.
 const REGIONS: [&str; 6] = ["north", "east", "south", "west", "middle", "islands"];
-
-/// The fewest common keys of a region that is told.
-const LEAST: u64 = 50;
 
 /// Makes of two tables one with how often each key saw something, and one with the region of each and what it spent.
 fn make_grouped_tables(folder: &Path) -> Outcome {

@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
+/// The fewest common keys of a region that a demo of groups tells.
+pub const LEAST: u64 = 50;
+
 /// The text of a file in `folder`.
 fn text(folder: &Path, name: &str) -> Result<String, String> {
     let path = folder.join(name);
@@ -109,11 +112,11 @@ pub fn sum(folder: &Path, names: &[&str], owner: usize) -> Result<usize, String>
     Ok(common.len())
 }
 
-/// Compares what alice is told in a demo of groups with a plain join: of each region with at least this many common keys how many these
+/// Compares what alice is told in a demo of groups with a plain join: of each region with as many common keys as the demo says at least how many these
 /// are, what they spent by bob's table, and what they saw by alice's.
 ///
 /// Returns the number of regions that are told, and of all common keys, or in words what is wrong.
-pub fn groups(folder: &Path, least: u64) -> Result<[usize; 2], String> {
+pub fn groups(folder: &Path) -> Result<[usize; 2], String> {
     let read = |name: &str| text(folder, name);
     let (ours, theirs, told) = (read("alice.csv")?, read("bob.csv")?, read("alice.groups.csv")?);
     let fields = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
@@ -134,7 +137,7 @@ pub fn groups(folder: &Path, least: u64) -> Result<[usize; 2], String> {
     }
     let wanted: Vec<String> = regions
         .into_iter()
-        .filter(|(_, [keys, ..])| *keys >= least as i64)
+        .filter(|(_, [keys, ..])| *keys >= LEAST as i64)
         .map(|(region, [keys, cents, views])| format!("{region},{keys},{cents},{views}"))
         .collect();
     let without_means = |row: Vec<String>| [0, 1, 2, 4].map(|at| row.get(at).cloned().unwrap_or_default()).join(",");
@@ -379,7 +382,7 @@ mod tests {
             for (name, text) in files.into_iter().chain(change) {
                 std::fs::write(dir.path().join(name), text).unwrap();
             }
-            groups(dir.path(), 50)
+            groups(dir.path())
         };
         assert_eq!(with(None), Ok([1, 100]));
         for wrong in [

@@ -192,6 +192,55 @@ fn values_of_both_parties_are_added_up() {
     }
 }
 
+/// What bob showed to customers times what alice's rows of them come to, beside the sums of both or with nothing else told of these.
+#[test]
+fn products_of_values_of_both_parties_are_added_up() {
+    let seen = |i: i64| i * i % 31 - 7;
+    let bob: String = (20..90).map(|i| format!("k{i},{}\n", seen(i))).collect();
+    let (alice, _) = tables();
+    let mut want: BTreeMap<Vec<String>, (BTreeSet<String>, i64)> = BTreeMap::new();
+    for row in alice.lines().skip(1).map(fields) {
+        let Some(i) = row[0].strip_prefix('k').and_then(|i| i.parse().ok()).filter(|i| (20..90).contains(i)) else {
+            continue;
+        };
+        let (keys, reach) = want.entry(row[1..3].to_vec()).or_default();
+        keys.insert(row[0].clone());
+        *reach += row[3].parse::<i64>().unwrap_or(0) * seen(i);
+    }
+    let told = want.into_iter().filter(|(_, (keys, _))| keys.len() >= 5);
+    let want: Vec<String> = told.map(|(by, (keys, reach))| format!("{by:?} {} {reach}", keys.len())).collect();
+    assert!(want.len() > 3);
+    for (learners, factors_told) in [(&["alice", "bob"][..], true), (&["bob"], false), (&["alice"], false)] {
+        let mut two = job(5);
+        let spend = "{ name = \"spend\", of = \"alice\", largest = 1000000 }";
+        let untold = if factors_told { "" } else { ", told = false" };
+        let of = |name, of, largest| format!("{{ name = \"{name}\", of = \"{of}\", largest = {largest}{untold} }}");
+        let product = "{ name = \"reach\", product = [\"views\", \"spend\"] }";
+        two.change(spend, &[product, &of("spend", "alice", 200_000), &of("views", "bob", 30)].join(", "));
+        // A key in up to three groups of nine has a factor for each of the nine.
+        two.change("most = 12", "most = 9");
+        two.change("[\"chosen_groups\"]", "[\"chosen_groups\", \"chosen_values\", \"chosen_factors\"]");
+        two.write("bob.csv", format!("id,views\n{bob}"));
+        if let [only] = learners {
+            two.only(only);
+        }
+        two.run_well();
+        for name in learners {
+            let text = two.read(&format!("{name}.out.csv"));
+            let mut lines = text.lines();
+            let head = "region,age,keys,reach,reach_mean";
+            let all = if factors_told { ",spend,spend_mean,views,views_mean" } else { "" };
+            assert_eq!(lines.next(), Some(&*format!("{head}{all}")));
+            let told: Vec<String> =
+                lines.map(fields).map(|row| format!("{:?} {} {}", &row[..2], row[2], row[3])).collect();
+            assert_eq!(told, want, "{learners:?}");
+        }
+        // Alice's values times the most of bob's could be too much, which is seen before contact.
+        two.alice.change("largest = 30", "largest = 20000000000000");
+        two.alice.start().wait(LONG).bad(3, &["cents", "2^63 or more", "times up to 20000000000000", "shared.sums"]);
+    }
+}
+
 /// A connection that breaks in the middle: the run begins anew, and its totals are those of one attempt.
 #[test]
 fn a_broken_connection_does_not_mix_attempts() {
@@ -340,6 +389,18 @@ fn what_groups_are_not_for_is_refused() {
     two.bob.change("[\"chosen_groups\"]", "[\"chosen_groups\", \"chosen_values\"]");
     two.bob.change("most = 12, of_a_key = 3", "most = 129, of_a_key = 129");
     two.bob.start().wait(LONG).bad(2, &["shared.groups.of_a_key", "128 is the most", "of_a_key = 1"]);
+    // Products of bits that are too many for a key, and one that nobody's values are in.
+    let mut two = job(5);
+    let sums = "name = \"views\", of = \"bob\", largest = 9 }, { name = \"reach\", product = [\"spend\", \"views\"] }, { name = \"spend\"";
+    two.bob.change("name = \"spend\"", sums);
+    two.bob.change("[\"chosen_groups\"]", "[\"chosen_groups\", \"chosen_values\"]");
+    // Who agreed to values of bob's alone has not agreed to what a product says of alice's.
+    two.bob.start().wait(LONG).bad(2, &["shared.accept", "chosen_factors", "the other party's values of keys"]);
+    two.bob.change("\"chosen_values\"]", "\"chosen_values\", \"chosen_factors\"]");
+    two.bob.change("most = 12", "most = 13");
+    two.bob.start().wait(LONG).bad(2, &["shared.groups.of_a_key", "21 bits", "13 times", "of_a_key = 1"]);
+    two.bob.change("[\"spend\", \"views\"]", "[\"spend\", \"view\"]");
+    two.bob.start().wait(LONG).bad(2, &["shared.sums.product", "did you mean \"views\"?"]);
     let mut two = job(5);
     two.alice.change("alice.out.csv", "alice.csv");
     two.alice.start().wait(LONG).bad(2, &["alice.csv"]);

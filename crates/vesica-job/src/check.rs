@@ -131,9 +131,9 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
         let by_key = gathered.rows(plan.shared.duplicates, ctl);
         Brought::read(plan, table, &keys, by_key, &mut local.io.world.rng()?, ctl)?;
     }
-    let sums = plan.grouped.iter().flat_map(|grouped| grouped.sums.iter().map(|(column, _)| column));
+    let sums = plan.grouped.iter().flat_map(|grouped| grouped.sums.iter().map(|added| &added.column));
     for column in plan.value.iter().chain(sums) {
-        checked.add("values", format!("{column}: whole numbers, and every sum of them fits into 64 bits"));
+        checked.add("values", format!("{column}: whole numbers, and all that is made of them fits into 64 bits"));
     }
     if let Some(grouped) = plan.grouped.as_ref().filter(|grouped| !grouped.by.is_empty()) {
         let (by, most) = (grouped.by.join(" and "), grouped.most);

@@ -178,10 +178,8 @@ fn side(suite: &dyn Suite, plan: &Plan, seat: Seat, terms: &Terms, mut lines: Li
             let values = match plan.choice.groups {
                 // As many entries as there are keys, in one group after the other, if this party has these.
                 Some(groups) => {
-                    let (most, sums) = match groups.of == seat.place {
-                        true => (groups.most, groups.sums - groups.of_other),
-                        false => (1, groups.of_other),
-                    };
+                    let has = groups.of == seat.place;
+                    let (most, sums) = (if has { groups.most } else { 1 }, groups.widths()[usize::from(!has)]);
                     let entries: Vec<(u32, u32)> = (0..keys.len() as u32).map(|key| (key, key % most)).collect();
                     let numbers = vec![1; entries.len() * sums as usize];
                     Values::new(sums as usize, entries, numbers)?

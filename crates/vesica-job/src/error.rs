@@ -89,9 +89,11 @@ pub enum JobError {
     },
     /// Values whose sum may not be a number of 64 bits.
     #[error(
-        "{path}: the values of {column} ({field}) may add up to 2^{bits} or more, which {sum} cannot be: bring them in a larger unit, or fewer \
-         of them",
-        path = .path.display(), sum = if *.bits < 63 { "a sum with noise" } else { "a sum" }
+        "{path}: the values of {column} ({field}){times} may add up to 2^{bits} or more, which {sum} cannot be: bring them in a larger unit, or \
+         fewer of them{smaller}",
+        path = .path.display(), sum = if *.bits < 63 { "a sum with noise" } else { "a sum" },
+        times = .times.map(|times| format!(", times up to {times} of the other party's,")).unwrap_or_default(),
+        smaller = if .times.is_some() { ", or agree on a smaller largest of the other factor in shared.sums" } else { "" }
     )]
     Overflow {
         /// The table.
@@ -102,6 +104,8 @@ pub enum JobError {
         field: &'static str,
         /// log2 of what the absolute values of a column have to be less than, all together.
         bits: u32,
+        /// The most that each of them is multiplied by, if they are factors.
+        times: Option<u64>,
     },
     /// A key in several rows of the input, where the job takes that for an error.
     #[error(

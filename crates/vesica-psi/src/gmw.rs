@@ -511,6 +511,14 @@ impl<'a> Pads<'a> {
     }
 }
 
+/// Cuts a part of numbers that stand in rows of `row` into one for each row: which it is, where that is in the part, and its first place in the row.
+pub fn by_row(part: Range<usize>, row: usize) -> impl Iterator<Item = (usize, Range<usize>, usize)> {
+    (part.start / row..part.end.div_ceil(row)).map(move |of| {
+        let (start, end) = (part.start.max(of * row), part.end.min((of + 1) * row));
+        (of, start - part.start..end - part.start, start - of * row)
+    })
+}
+
 /// Words for so many bits, in whole squares of 128 × 128.
 pub fn words(bits: usize) -> usize {
     2 * bits.div_ceil(128)
@@ -608,6 +616,14 @@ mod tests {
         };
         let (a, b) = two(side(true), side(false));
         [a, b]
+    }
+
+    #[test]
+    fn parts_are_cut_where_a_row_ends() {
+        let cut = |part| by_row(part, 128).collect::<Vec<_>>();
+        assert_eq!(cut(0..128), [(0, 0..128, 0)]);
+        assert_eq!(cut(100..300), [(0, 0..28, 100), (1, 28..156, 0), (2, 156..200, 0)]);
+        assert_eq!(cut(256..260), [(2, 0..4, 0)]);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! A bin has v_b = 1 for each group that its key is in, and the key's numbers in that group: step 4 is done for all of these
 //! columns at once, whatever groups a key is in; of very many groups, for fewer columns (`scatter`). Numbers of S's keys are added up in
-//! R's groups too (`sums`): in their columns R has what it decoded for the bin. Then, for all groups at once:
+//! R's groups too (`sums`): in their columns R has what it decoded for the bin. So are products of numbers of both (`products`). Then, for all
+//! groups at once:
 //!
 //! 6'. h := 1 - [count < least], in shares, as in step 6 but not opened.  Shares of h·count and of each h·sum: both have a share of the number,
 //!     so each multiplies its own as in step 4, in its own direction.  If S learns, R draws a key of two words for each group, and S is to get
@@ -12,8 +13,10 @@
 //!     groups are called is agreed on, and then nobody draws keys.
 //!     A group with fewer keys than `least` is zeros, as one without keys is, and what seals its label is not told.
 
-use crate::gmw::{Made, Numbers};
+use crate::gmw::{Made, Numbers, words};
 use crate::noise::Draws;
+use crate::products::{self, Carried};
+pub use crate::products::{Product, Products};
 use crate::scatter::Shape;
 use std::ops::Range;
 use vesica_oprf::opprf;
@@ -63,8 +66,10 @@ pub struct Groups {
     pub most: u32,
     /// Sums of each.
     pub sums: u32,
-    /// How many of these are of S's numbers: the last ones.
+    /// How many of these are of S's numbers, alone or times one of R's: the last ones.
     pub of_other: u32,
+    /// And of these the last ones, times one of R's.
+    pub products: Products,
     /// The number of common keys below which nothing is told of a group.
     pub least: u64,
     /// Groups that a key may be in.
@@ -81,7 +86,25 @@ impl Groups {
 
     /// The trees of a bin, if they go by trees.
     fn shape(self) -> Option<Shape> {
-        Shape::of(self.most, self.sums, self.of_a_key, self.of_other)
+        Shape::of(self.most, self.sums, self.of_a_key, [self.of_other, self.products.bits()])
+    }
+
+    /// How many numbers a key of R's and one of S's has: those that are added up, and then those that are factors alone.
+    pub fn widths(self) -> [u32; 2] {
+        let ([of_r, of_s], of_both) = (self.products.untold(), self.of_other);
+        [self.sums.saturating_sub(of_both) + of_r, of_both.saturating_sub(self.products.count()) + of_s]
+    }
+
+    /// How many numbers of R's in a bin are multiplied by one of S's, for each product: that of the only group of a key; for trees those of as many
+    /// groups as a key may be in; or else those of all groups, since S does not know which ones a key's are.
+    fn slots(self) -> u32 {
+        let by_columns = if self.of_a_key == 1 { 1 } else { self.most };
+        self.shape().map_or(by_columns, |shape| shape.of_a_key)
+    }
+
+    /// How many transfers these products take for each bin.
+    pub fn digits(self) -> u32 {
+        self.slots().saturating_mul(self.products.bits())
     }
 
     /// How many groups a bin has counts of in step 4, by which S's numbers are multiplied; none if there are no such numbers.
@@ -95,7 +118,8 @@ impl Groups {
     pub fn memory(self) -> u64 {
         let of_trees = self.shape().map_or(0, |shape| 32 * shape.transfers() as u64 + 8 * shape.columns() as u64);
         let of_other = if self.of_other > 0 { 300 + 16 * u64::from(self.of_other) } else { 0 };
-        of_trees + of_other + 33 * u64::from(self.flags())
+        let of_products = 16 * u64::from(self.slots() * self.products.count());
+        of_trees + of_other + of_products + 33 * u64::from(self.flags() + self.digits())
     }
 }
 
@@ -120,6 +144,8 @@ pub struct Columns<'a> {
     own: usize,
     keys: usize,
     shape: Option<Shape>,
+    /// Whether each group has a factor of its own, and not each of the groups that a key may be in, one after the other.
+    slot_of_group: bool,
 }
 
 impl<'a> Columns<'a> {
@@ -133,7 +159,7 @@ impl<'a> Columns<'a> {
         let entries = values.entries();
         let lost = entries.iter().fold(false, |lost, &(key, group)| lost | (key as usize >= keys) | (group >= most));
         let shape = groups.and_then(Groups::shape);
-        let of_a_key = shape.map_or(entries.len(), |shape| shape.of_a_key as usize);
+        let of_a_key = groups.map_or(entries.len(), |groups| groups.of_a_key as usize);
         let further = entries.iter().skip(of_a_key);
         let lost = further.zip(entries).fold(lost, |lost, (entry, before)| lost | (entry.0 == before.0));
         let own = groups.map_or(1, |groups| groups.sums.saturating_sub(groups.of_other) as usize);
@@ -153,7 +179,8 @@ impl<'a> Columns<'a> {
             None => Vec::new(),
         };
         columns.extend(counted.then_some(Column::Keys));
-        Ok(Self { columns, values, own, keys, shape })
+        let slot_of_group = shape.is_none() && groups.is_some_and(|groups| groups.of_a_key > 1);
+        Ok(Self { columns, values, own, keys, shape, slot_of_group })
     }
 
     /// How many there are.
@@ -162,12 +189,8 @@ impl<'a> Columns<'a> {
     }
 
     /// The same where `bins` has the place of each bin's key: entries in the order of bins, so that a column is written from its beginning to its
-    /// end. `theirs` has t of each bin for each number of S's keys.
-    pub fn in_bins<'b>(
-        &'b self,
-        bins: impl Iterator<Item = Option<usize>>,
-        theirs: &'b [Zeroizing<Vec<u64>>],
-    ) -> InBins<'b> {
+    /// end.
+    pub fn in_bins(&self, bins: impl Iterator<Item = Option<usize>>) -> InBins<'_> {
         let entries = self.values.entries();
         let mut starts = vec![0; self.keys + 1];
         entries.iter().for_each(|&(key, _)| starts[key as usize + 1] += 1);
@@ -184,14 +207,13 @@ impl<'a> Columns<'a> {
             full.push(u64::from(key.is_some()));
             ends.push(sorted.len());
         }
-        InBins { columns: self, theirs, entries: sorted, ends, full }
+        InBins { columns: self, entries: sorted, ends, full }
     }
 }
 
 /// Columns whose bins are known.
 pub struct InBins<'a> {
     columns: &'a Columns<'a>,
-    theirs: &'a [Zeroizing<Vec<u64>>],
     entries: Vec<InBin>,
     /// How many entries there are in so many bins.
     ends: Vec<usize>,
@@ -209,30 +231,38 @@ struct InBin {
 }
 
 impl InBins<'_> {
-    /// Writes the numbers of a column for some bins. It is the same work for each column, however many keys are in its group.
-    pub fn numbers(&self, column: usize, bins: Range<usize>, out: &mut [u64]) {
-        match self.columns.columns[column] {
+    /// Writes the numbers of a column for some bins. It is the same work for each column, however many keys are in its group. `theirs` has what R has
+    /// of the numbers that are not its own.
+    pub fn numbers(&self, column: usize, bins: Range<usize>, theirs: &Carried, out: &mut [u64]) {
+        let Columns { columns, values, own, shape, .. } = self.columns;
+        // A number of this party's keys, or what it has of one of the other's for a flag.
+        let of = |entry: &InBin, which: u32, flag: u32| match (which as usize).checked_sub(*own) {
+            None => values.numbers(entry.entry as usize)[which as usize],
+            Some(which) => theirs.of(which, flag as usize)[entry.bin as usize],
+        };
+        match columns[column] {
             Column::Keys => out.copy_from_slice(&self.full[bins]),
             Column::KeysOf(group) => self.of(bins, out, |entry| entry.group == group, |_| 1),
-            Column::Numbers(group, which) => self.those(bins, out, |entry| entry.group == group, which as usize),
+            Column::Numbers(group, which) => {
+                self.of(bins, out, |entry| entry.group == group, |entry| of(entry, which, group));
+            }
             Column::Tree(nth, low, which) => {
-                let lowest = self.columns.shape.map_or(0, |shape| (1 << shape.log_low) - 1);
-                let is_in = |entry: &InBin| (entry.nth == nth) & (entry.group & lowest == low);
+                let log_low = shape.map_or(0, |shape| shape.log_low);
+                let is_in = |entry: &InBin| (entry.nth == nth) & (entry.group & ((1 << log_low) - 1) == low);
                 match which.checked_sub(1) {
                     None => self.of(bins, out, is_in, |_| 1),
-                    Some(which) => self.those(bins, out, is_in, which as usize),
+                    Some(which) => self.of(bins, out, is_in, |entry| of(entry, which, nth << log_low | low)),
                 }
             }
         }
     }
 
-    /// Writes a number of the entry that `is_in`, of each of some bins: of this party's keys, or what it has of one of the other's.
-    fn those(&self, bins: Range<usize>, out: &mut [u64], is_in: impl Fn(&InBin) -> bool, which: usize) {
-        let Columns { values, own, .. } = self.columns;
-        match which.checked_sub(*own) {
-            None => self.of(bins, out, is_in, |entry| values.numbers(entry.entry as usize)[which]),
-            Some(which) => self.of(bins, out, is_in, |entry| self.theirs[which][entry.bin as usize]),
-        }
+    /// Writes a number of this party's, by which one of the other's is multiplied, of each bin: that of a group, or of one of the groups that its key
+    /// may be in after the other.
+    pub fn factor(&self, slot: usize, which: usize, out: &mut [u64]) {
+        let Columns { values, slot_of_group, .. } = self.columns;
+        let is_in = |entry: &InBin| (if *slot_of_group { entry.group } else { entry.nth }) as usize == slot;
+        self.of(0..out.len(), out, is_in, |entry| values.numbers(entry.entry as usize)[which]);
     }
 
     /// Writes the number of the entry that `is_in`, of each of some bins.
@@ -261,28 +291,65 @@ impl InBins<'_> {
 impl Params {
     /// The numbers that a bin has.
     pub(crate) fn columns<'a>(&self, values: &'a Values, keys: usize) -> Result<Columns<'a>> {
-        let (entries, width, of_other) = (values.entries().len(), values.width(), self.of_other());
+        let (entries, width) = (values.entries().len(), values.width());
+        let [of_r, of_s] = self.groups().map_or([0; 2], |groups| groups.widths().map(|width| width as usize));
+        // Whatever a party has, the job is the same for both.
+        let makes_sense = self.groups().is_none_or(|Groups { sums, of_other, products, .. }| {
+            let is_there = |product: &Product| usize::from(product.of_r) < of_r && usize::from(product.of_s) < of_s;
+            sums >= of_other && of_other >= products.count() && products.each().iter().all(is_there)
+        });
         let wrong = match self.groups() {
-            Some(groups) if self.puts => entries > 0 && width + of_other != groups.sums as usize,
+            _ if !makes_sense => true,
+            Some(Groups { products, .. }) if self.puts => {
+                let fits = |all, entry| all & products.fit(values.numbers(entry));
+                entries > 0 && width != of_r || !(0..entries).fold(true, fits)
+            }
             // Each key of S's has numbers once, if these are added up.
             Some(_) => {
                 let others = (0..).zip(values.entries()).fold(false, |others, (key, entry)| others | (entry.0 != key));
-                of_other > 0 && (others || entries != keys || entries > 0 && width != of_other)
+                of_s > 0 && (others || entries != keys || entries > 0 && width != of_s)
             }
             None => false,
         };
         if wrong {
-            return Err(Error::Bug("there are not as many numbers for keys as there are sums of them".into()));
+            return Err(Error::Bug("numbers for keys are not those that are added up, or are too large".into()));
         }
         Columns::new(self.groups(), self.values, self.counts(), values, keys)
     }
 
-    /// How many numbers of S's are added up in R's groups.
+    /// How many sums have parts of both parties.
     pub(crate) fn of_other(&self) -> usize {
         self.groups().map_or(0, |groups| groups.of_other as usize)
     }
 
-    /// How many times these are multiplied for each bin.
+    /// How many numbers each key of S's has.
+    pub(crate) fn numbers_of_s(&self) -> usize {
+        self.groups().map_or(0, |groups| groups.widths()[1] as usize)
+    }
+
+    /// Transfers from S to R of a unit: for products, for numbers of which both have a part, and for trees.
+    pub(crate) fn back(&self) -> usize {
+        let bins = self.opprf.bins as usize;
+        let digits = self.groups().map_or(0, |groups| groups.digits() as usize);
+        64 * words(bins) * (self.flags() + digits) + self.trees().map_or(0, |(shape, _)| bins * shape.transfers())
+    }
+
+    /// What both have of the numbers that are added up and are not R's alone, from what they have of S's: products of these and R's are made.
+    pub(crate) fn multiply(
+        &self,
+        in_bins: &InBins<'_>,
+        carried: Vec<Zeroizing<Vec<u64>>>,
+        made: &mut Made,
+        ch: &mut dyn Channel,
+    ) -> Result<Carried> {
+        let Some(groups) = self.groups() else { return Ok(Carried::default()) };
+        let factor = |slot, which, out: &mut [u64]| in_bins.factor(slot, which, out);
+        let factor: Option<products::Factor<'_>> = if self.puts { Some(&factor) } else { None };
+        let sizes = (self.opprf.bins as usize, [groups.slots() as usize, self.flags()]);
+        products::multiply(&groups.products, sizes, factor, carried, made, ch)
+    }
+
+    /// How many times numbers of which both have a part are multiplied for each bin.
     pub(crate) fn flags(&self) -> usize {
         self.groups().map_or(0, |groups| groups.flags() as usize)
     }

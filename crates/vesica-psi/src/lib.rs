@@ -23,6 +23,7 @@ pub mod noise;
 pub mod nty21;
 pub mod oprf;
 mod ordered;
+mod products;
 pub mod reveals;
 mod same;
 mod scatter;

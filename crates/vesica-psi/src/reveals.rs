@@ -39,7 +39,7 @@ pub const GROUP_TOTALS: Reveal = Reveal {
     name: "group_totals",
     to: Learner::Learners,
     what: "for each group of one party's rows with as many common keys as shared.groups.least or more: what it is called, how many keys these are \
-           and what their values add up to, and not which they are",
+           and what their values, or products of both parties' values, add up to, and not which they are",
 };
 
 /// The same where noise is added to each of these numbers.
@@ -69,6 +69,13 @@ pub fn chosen_values_by_group(place: u8) -> Reveal {
     let what = "for some 62 keys of its choice and each of its sums in which of the groups that are told each of them is, and so that the other \
                 party holds it, if it makes its values up: with powers of two, each bit of a group's sum is a key";
     Reveal { what, ..chosen_values(place) }
+}
+
+/// And where these values are multiplied by the other party's.
+pub fn chosen_factors(place: u8) -> Reveal {
+    let what = "what the other party's values of keys of its choice are, for as many keys as fit into each sum of products of each group that is told, \
+                if it makes its factors up, or has 0 for nearly all keys: with powers of two, such a sum is those values one beside the other";
+    Reveal { name: "chosen_factors", to: Learner::Place(place), what }
 }
 
 /// What a sum tells a learner that has the values: it chooses what each key adds.
@@ -240,7 +247,8 @@ mod tests {
             .into_iter()
             .chain([INTERSECTION_SIZE_NOISY, GROUP_TOTALS_NOISY, KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC])
             .chain(of_identifiers)
-            .chain([chosen_groups(0), chosen_groups_and_values(0), chosen_values(0), chosen_values_by_group(0)])
+            .chain([chosen_groups(0), chosen_groups_and_values(0), chosen_values(0)])
+            .chain([chosen_values_by_group(0), chosen_factors(0)])
         {
             let cell = format!("| {} |", reveal.what);
             assert!(page.contains(&cell), "the page lacks the words of {}: {}", reveal.name, reveal.what);

@@ -51,16 +51,20 @@ pub struct Shape {
 
 impl Shape {
     /// Those of some groups; none if columns for all of them send less than twice as much, which are then as fast.
-    /// The last `of_other` of the sums are of S's numbers (`sums`), and have columns of both parties.
-    pub fn of(most: u32, sums: u32, of_a_key: u32, of_other: u32) -> Option<Self> {
+    /// The last `of_other` of the sums are of S's numbers (`sums`), and have columns of both parties; some are times numbers of R's, which have `bits`
+    /// in all (`products`).
+    pub fn of(most: u32, sums: u32, of_a_key: u32, [of_other, bits]: [u32; 2]) -> Option<Self> {
         let width = sums.checked_add(1)?;
         let log_low = (NUMBERS / width).max(1).ilog2();
         let depth = most.div_ceil(1 << log_low).checked_next_power_of_two()?.ilog2();
         let shape = Self { log_low, depth, width, of_a_key };
         // Places travel as bytes.
         let of_s = 8 * u64::from(of_other);
-        let bytes = u64::from(of_a_key) * (1 + 32 * u64::from(depth) + 16 * shape.numbers() as u64 + (of_s << log_low));
-        let columns = u64::from(most) * (8 * u64::from(width) + of_s);
+        let digits = 8 * u64::from(bits);
+        let each = 1 + 32 * u64::from(depth) + 16 * shape.numbers() as u64 + (of_s << log_low) + digits;
+        let bytes = u64::from(of_a_key) * each;
+        let columns =
+            u64::from(most) * (8 * u64::from(width) + of_s) + digits * u64::from(if of_a_key == 1 { 1 } else { most });
         ((2..=8).contains(&depth) && 2 * bytes <= columns).then_some(shape)
     }
 
@@ -351,15 +355,15 @@ mod tests {
     #[test]
     fn trees_are_taken_where_they_send_less_than_half() {
         let shape = |log_low, depth, width, of_a_key| Some(Shape { log_low, depth, width, of_a_key });
-        assert_eq!(Shape::of(1024, 0, 1, 0), shape(4, 6, 1, 1));
-        assert_eq!(Shape::of(512, 1, 2, 0), shape(3, 6, 2, 2));
-        assert_eq!(Shape::of(64, 1, 1, 0), shape(3, 3, 2, 1));
-        assert_eq!(Shape::of(60, 16, 1, 0), shape(0, 6, 17, 1));
+        assert_eq!(Shape::of(1024, 0, 1, [0; 2]), shape(4, 6, 1, 1));
+        assert_eq!(Shape::of(512, 1, 2, [0; 2]), shape(3, 6, 2, 2));
+        assert_eq!(Shape::of(64, 1, 1, [0; 2]), shape(3, 3, 2, 1));
+        assert_eq!(Shape::of(60, 16, 1, [0; 2]), shape(0, 6, 17, 1));
         for (most, sums, of_a_key) in [(1024, 0, 1024), (1024, 0, 10), (64, 0, 1), (5, 1, 1), (1, 1023, 1), (1, 0, 1)] {
-            assert_eq!(Shape::of(most, sums, of_a_key, 0), None, "{most} {sums} {of_a_key}");
+            assert_eq!(Shape::of(most, sums, of_a_key, [0; 2]), None, "{most} {sums} {of_a_key}");
         }
         for (most, sums) in (1..=1024).flat_map(|most| (0..1024 / most).map(move |sums| (most, sums))) {
-            if let Some(shape) = Shape::of(most, sums, 1, 0) {
+            if let Some(shape) = Shape::of(most, sums, 1, [0; 2]) {
                 assert!(shape.leaves() << shape.log_low >= most as usize && shape.depth <= 8, "{shape:?}");
                 assert_eq!(shape.each().count(), shape.columns());
             }

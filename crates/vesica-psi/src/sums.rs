@@ -10,27 +10,26 @@
 //! 4a. In step 4 R has t_b among its numbers, as if it were a value of its key in bin b: in the column of each group that the key is in.
 //! 4b. The column of v_b = 1 for the keys of group j has left shares of f_{b,j} mod 2^64. Their lowest bits are shares of f_{b,j} modulo 2.
 //! 4c. Step 4 in the other direction, with these bits and m_b as S's number for each j:  R -> S: e;  S -> R: d for each of the c' numbers.
-//! Each party adds what it has of both products. Of very many groups j is an r of a tree, and the sum goes to its group by that (`scatter`).
+//! Each party adds what it has of both products. A product of numbers of both parties is a number of which they have such parts too (`products`).
+//! Of very many groups j is an r of a tree, and the sum goes to its group by that (`scatter`).
 //!
 //! R sees t_b, which m_b makes uniform whether the key is common or not, and d, under keys of transfers that it has not. S sees e, under
 //! choices that it does not know, and t_b never leaves R but under the pads of step 4. The transfers of 4c are others than those of step 4.
 
-use crate::gmw::{Made, Numbers, words};
+use crate::gmw::{Made, Numbers, by_row, words};
 use crate::groups::{Params, Total};
+use crate::products::Carried;
 use std::ops::Range;
 use vesica_oprf::opprf::Program;
 use vesica_session::{Channel, Result, SessionRng, Values};
 use zeroize::Zeroizing;
-
-/// Numbers, one for each key or each bin, of each of some columns.
-type Columns = [Zeroizing<Vec<u64>>];
 
 /// Shares of a unit's numbers, added up.
 pub struct Sums {
     bins: usize,
     /// Numbers of a group: its count and its sums.
     width: usize,
-    /// How many of them are of S's keys: the last ones.
+    /// How many of them both parties have a part of: the last ones.
     of_other: usize,
     /// This party's shares of f_{b,j}, the bins of each j in [`words`]. None if no number is of S's.
     flags: Vec<u64>,
@@ -44,7 +43,7 @@ pub struct Sums {
 
 /// What S programs: its `targets`, and the numbers of its keys, with fillers up to `keys`, under masks that it draws.
 pub fn program(params: &Params, made: &Made, values: &Values, keys: usize, rng: &mut SessionRng) -> Program {
-    let of_other = params.of_other();
+    let of_s = params.numbers_of_s();
     let number = |which| {
         let mut column: Vec<u64> =
             (0..values.entries().len().min(keys)).map(|entry| values.numbers(entry)[which]).collect();
@@ -53,8 +52,8 @@ pub fn program(params: &Params, made: &Made, values: &Values, keys: usize, rng: 
     };
     let row = 64 * words(params.opprf.bins as usize);
     let mut mask = |_| Zeroizing::new((0..row).map(|_| u64::from_le_bytes(rng.bytes())).collect());
-    let masks = (0..of_other).map(&mut mask).collect();
-    Program { targets: made.targets(), numbers: (0..of_other).map(number).collect(), masks }
+    let masks = (0..of_s).map(&mut mask).collect();
+    Program { targets: made.targets(), numbers: (0..of_s).map(number).collect(), masks }
 }
 
 impl Sums {
@@ -100,7 +99,7 @@ impl Sums {
     ///
     /// # Errors
     /// Those of the channel; the peer's if it breaks the protocol.
-    pub fn of_other(&mut self, made: &mut Made, masks: Option<&Columns>, ch: &mut dyn Channel) -> Result<()> {
+    pub fn of_other(&mut self, made: &mut Made, masks: Option<&Carried>, ch: &mut dyn Channel) -> Result<()> {
         if self.flags.is_empty() {
             return Ok(());
         }
@@ -108,41 +107,19 @@ impl Sums {
         let (row, bins, width, of_other) = (64 * words(self.bins), self.bins, self.width, self.of_other);
         let masks = masks.map(|masks| {
             move |which: usize, part: Range<usize>, out: &mut [u64]| {
-                for (_, at, first) in by_group(part, row) {
+                for (group, at, first) in by_row(part, row) {
                     let len = at.len();
-                    out[at].copy_from_slice(&masks[which][first..first + len]);
+                    out[at].copy_from_slice(&masks.of(which, group)[first..first + len]);
                 }
             }
         });
         let numbers = masks.as_ref().map(|masks| masks as Numbers<'_>);
         made.times(&flags, of_other, 64 * flags.len(), numbers, ch, |which, start, shares| {
-            for (group, at, first) in by_group(start..start + shares.len(), row) {
+            for (group, at, first) in by_row(start..start + shares.len(), row) {
                 // What stands behind the last bin is shares of 0.
                 let len = at.len().min(bins.saturating_sub(first));
                 self.add(group * width + width - of_other + which, first, &shares[at][..len]);
             }
         })
-    }
-}
-
-/// Cuts a part of the flags of all groups, of which each has a row, into one for each group: which it is, where that is in the part, and the
-/// first bin.
-fn by_group(part: Range<usize>, row: usize) -> impl Iterator<Item = (usize, Range<usize>, usize)> {
-    (part.start / row..part.end.div_ceil(row)).map(move |group| {
-        let (start, end) = (part.start.max(group * row), part.end.min((group + 1) * row));
-        (group, start - part.start..end - part.start, start - group * row)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_of_flags_are_cut_where_a_group_ends() {
-        let cut = |part| by_group(part, 128).collect::<Vec<_>>();
-        assert_eq!(cut(0..128), [(0, 0..128, 0)]);
-        assert_eq!(cut(100..300), [(0, 0..28, 100), (1, 28..156, 0), (2, 156..200, 0)]);
-        assert_eq!(cut(256..260), [(2, 0..4, 0)]);
     }
 }

@@ -7,13 +7,14 @@ use vesica_block::Block;
 use vesica_oprf::vole::Field;
 use vesica_ot::softspoken::{FOLD, Receiver, Sender};
 use vesica_ot::{Security, cot};
-use vesica_psi::circuit::{Groups, Total};
+use vesica_psi::circuit::{Groups, Product, Products, Total};
 use vesica_psi::ideal;
 use vesica_session::{Error, Fault, Found, Lines, Result, SessionRng, Shared, Shares, Values};
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, recorded, set_pairs, two, two_with};
 use vesica_types::{Digest, UnitId};
 
-const GROUPS: Groups = Groups { most: 6, sums: 2, of_other: 0, least: 3, of_a_key: 6, labels: true };
+const GROUPS: Groups =
+    Groups { most: 6, sums: 2, of_other: 0, products: Products::NONE, least: 3, of_a_key: 6, labels: true };
 
 /// Both learn, and the first one has the groups.
 const BOTH: Asks = Asks { total: Total::Groups(GROUPS), puts: true, learns: (true, true), least: None, noise: None };
@@ -43,7 +44,7 @@ fn groups_of(xs: &[Digest], ys: &[Digest], groups: Groups) -> Vec<Vec<i64>> {
     let mut all = vec![vec![0; groups.sums as usize + 1]; groups.most as usize];
     for place in ideal::intersection(xs, ys) {
         for (group, numbers) in sides::groups(&xs[place as usize], groups) {
-            let numbers = [1].into_iter().chain(numbers).chain(sides::others(&xs[place as usize], groups));
+            let numbers = [1].into_iter().chain(sides::added(&xs[place as usize], &numbers, groups));
             all[group as usize]
                 .iter_mut()
                 .zip(numbers)
@@ -64,7 +65,8 @@ fn who_learns_is_told_what_a_plain_grouped_join_gives() {
     let (mut told_some, mut left_out) = (false, false);
     for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
         for (most, sums, least) in [(1, 1, 1), (6, 2, 3), (36, 0, 2), (9, 3, 5)] {
-            let groups = Groups { most, sums, of_other: 0, least, of_a_key: most, labels: true };
+            let groups =
+                Groups { most, sums, of_other: 0, products: Products::NONE, least, of_a_key: most, labels: true };
             let learns = [(true, true), (true, false), (false, true)][(i + sums as usize) % 3];
             let want = grouped(&xs, &ys, groups);
             told_some |= !want.is_empty();
@@ -99,7 +101,15 @@ fn compared(i: usize, Sets { name, xs, ys }: &Sets, groups: Groups, of: Asks) {
 fn groups_by_trees_are_told_what_a_plain_grouped_join_gives() {
     for (i, sets) in set_pairs().into_iter().enumerate() {
         let (most, sums, of_a_key) = TREES[i % TREES.len()];
-        let groups = Groups { most, sums, of_other: 0, least: 1 + i as u64 % 3, of_a_key, labels: true };
+        let groups = Groups {
+            most,
+            sums,
+            of_other: 0,
+            products: Products::NONE,
+            least: 1 + i as u64 % 3,
+            of_a_key,
+            labels: true,
+        };
         assert!(groups.by_trees());
         let learns = [(true, true), (true, false), (false, true)][i % 3];
         compared(i, &sets, groups, Asks { least: (i % 4 == 0).then_some(1), ..asks(groups, learns) });
@@ -114,7 +124,7 @@ fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
             [(6, 6, 3, 2, false), (1, 1, 1, 1, false), (64, 1, 1, 1, true), (130, 3, 5, 3, true), (7, 2, 4, 4, false)]
         {
             let least = 1 + i as u64 % 3;
-            let groups = Groups { most, sums, of_other, least, of_a_key, labels: true };
+            let groups = Groups { most, sums, of_other, products: Products::NONE, least, of_a_key, labels: true };
             assert_eq!(groups.by_trees(), by_trees);
             let learns = [(true, true), (true, false), (false, true)][(i + of_other as usize) % 3];
             compared(i, &sets, groups, Asks { least: (i % 4 == 3).then_some(1), ..asks(groups, learns) });
@@ -127,7 +137,7 @@ fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
 fn values_of_the_other_party_of_many_bins() {
     let (xs, ys) = (digests(0, 3000), digests(1000, 3500));
     for (most, of_a_key) in [(11, 11), (64, 1)] {
-        let groups = Groups { most, sums: 2, of_other: 1, least: 2, of_a_key, labels: true };
+        let groups = Groups { most, sums: 2, of_other: 1, products: Products::NONE, least: 2, of_a_key, labels: true };
         let want = grouped(&xs, &ys, groups);
         assert!(want.matches(';').count() > 8);
         assert_eq!(found::<u64>(&xs, &ys, asks(groups, (true, true))), [want.clone(), want]);
@@ -158,7 +168,7 @@ fn noise_is_in_what_is_compared_and_told() {
             [(6, 3, 2, 0, false), (1, 1, 0, 0, false), (7, 2, 3, 1, false), (64, 1, 1, 1, true), (100, 3, 4, 0, true)]
         {
             let least = 1 + i as u64 % 4;
-            let groups = Groups { most, sums, of_other, least, of_a_key, labels: false };
+            let groups = Groups { most, sums, of_other, products: Products::NONE, least, of_a_key, labels: false };
             assert_eq!(groups.by_trees(), by_trees);
             let learns = [(true, true), (true, false), (false, true)][(i + most as usize) % 3];
             let (counted, wide) = (i % 3 == 0, [0, 3][(i + sums as usize) % 2]);
@@ -196,7 +206,8 @@ fn noise_is_in_what_is_compared_and_told() {
 #[test]
 fn noise_may_be_larger_than_all_that_is_common() {
     let (xs, ys) = (digests(0, 60), digests(20, 90));
-    let groups = Groups { most: 3, sums: 1, of_other: 0, least: 2, of_a_key: 1, labels: false };
+    let groups =
+        Groups { most: 3, sums: 1, of_other: 0, products: Products::NONE, least: 2, of_a_key: 1, labels: false };
     let plain = groups_of(&xs, &ys, groups);
     assert!(plain.iter().all(|numbers| numbers[0] > 2), "{plain:?}");
     let minus = |n: u64| n.wrapping_neg();
@@ -221,7 +232,8 @@ fn noise_may_be_larger_than_all_that_is_common() {
 /// A caller that has not as many draws as there are numbers, or not a label for each group.
 #[test]
 fn noise_and_agreed_labels_are_one_for_each() {
-    let groups = Groups { most: 3, sums: 1, of_other: 0, least: 2, of_a_key: 1, labels: false };
+    let groups =
+        Groups { most: 3, sums: 1, of_other: 0, products: Products::NONE, least: 2, of_a_key: 1, labels: false };
     let keys = digests(0, 10);
     let right = || some_noise(groups, false, 3, 1);
     for wrong in [vec![], right()[1..].to_vec(), [right(), vec![0]].concat()] {
@@ -253,7 +265,8 @@ fn noise_and_agreed_labels_are_one_for_each() {
 /// A peer whose shares make a told group's number of keys negative, which noise cannot do to one that reaches the least number.
 #[test]
 fn a_number_that_no_noise_makes_is_the_peers_fault() {
-    let groups = Groups { most: 1, sums: 1, of_other: 0, least: 2, of_a_key: 1, labels: false };
+    let groups =
+        Groups { most: 1, sums: 1, of_other: 0, products: Products::NONE, least: 2, of_a_key: 1, labels: false };
     let keys = digests(0, 40);
     for puts in [true, false] {
         let of = agreed(groups, (true, true), [vec![0; 2], vec![0; 2]]);
@@ -272,10 +285,84 @@ fn a_number_that_no_noise_makes_is_the_peers_fault() {
     }
 }
 
+/// Products of a number of each party's: which ones, and how many of these are factors alone.
+fn products(products: &[(u16, u16, u8)], untold: [usize; 2]) -> Products {
+    let all: Vec<Product> = products.iter().map(|&(of_r, of_s, bits)| Product { of_r, of_s, bits }).collect();
+    Products::new(&all, untold).unwrap()
+}
+
+/// Products of values of both parties are added up by group, of either sign, beside their factors and without these; by columns where a key is
+/// in one group and where it is in several, and by trees.
+#[test]
+fn products_are_added_up_as_in_a_plain_join() {
+    // One product of factors that nobody is told; two with one factor of R's in common, beside all sums; one of the second numbers of both.
+    let alone = (1, 1, products(&[(0, 0, 17)], [1, 1]));
+    let beside = (5, 4, products(&[(0, 0, 9), (0, 1, 9)], [0, 0]));
+    let second = (3, 2, products(&[(1, 1, 40)], [1, 1]));
+    for (i, sets) in set_pairs().into_iter().enumerate() {
+        for (which, (most, of_a_key, by_trees)) in
+            [(6, 6, false), (7, 2, false), (5, 1, false), (1, 1, false), (256, 1, true), (256, 3, true)]
+                .into_iter()
+                .enumerate()
+        {
+            let (sums, of_other, products) = [alone, beside, second][(i + which) % 3];
+            let least = 1 + i as u64 % 3;
+            let groups = Groups { most, sums, of_other, products, least, of_a_key, labels: true };
+            assert_eq!(groups.by_trees(), by_trees, "{groups:?}");
+            let learns = [(true, true), (true, false), (false, true)][(i + of_other as usize) % 3];
+            compared(i, &sets, groups, Asks { least: (i % 4 == 3).then_some(1), ..asks(groups, learns) });
+        }
+    }
+}
+
+/// More bits of factors than a part of step 4 has, of which none end where a slot does; and two units.
+#[test]
+fn products_of_many_bins() {
+    let (xs, ys) = (digests(0, 3000), digests(1000, 3500));
+    for (most, of_a_key) in [(11, 11), (11, 1), (128, 2)] {
+        let (least, products) = (2, products(&[(0, 0, 7)], [1, 1]));
+        let groups = Groups { most, sums: 1, of_other: 1, products, least, of_a_key, labels: true };
+        assert_eq!(groups.by_trees(), most == 128);
+        let want = grouped(&xs, &ys, groups);
+        assert!(want.matches(';').count() > 8);
+        assert_eq!(found::<u64>(&xs, &ys, asks(groups, (true, true))), [want.clone(), want]);
+    }
+}
+
+/// A factor with more bits than were agreed on, or a key in two groups where one slot is for all, would give a wrong sum: a caller's fault.
+#[test]
+fn factors_that_do_not_fit_are_a_bug() {
+    let products = products(&[(0, 0, 4)], [1, 1]);
+    let groups = Groups { most: 3, sums: 1, of_other: 1, products, least: 1, of_a_key: 1, labels: true };
+    let side = |asks: Asks, entries: Vec<(u32, u32)>, numbers: Vec<i64>| {
+        move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
+            let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
+            let numbers = numbers.into_iter().map(|number| number as u64).collect();
+            let values = Values::new(1, entries, numbers)?;
+            side.unit(&sides::unit(digests(0, 2), (20, 20), lines), &values, lines, rng).map(drop)
+        }
+    };
+    let asks = asks(groups, (true, true));
+    let of_bob = || side(asks.other(), vec![(0, 0), (1, 0)], vec![i64::MAX, i64::MIN]);
+    for (entries, numbers, good) in [
+        (vec![(0, 0), (1, 2)], vec![7, -8], true),
+        (vec![(0, 0), (1, 2)], vec![8, 0], false),
+        (vec![(0, 0), (1, 2)], vec![0, -9], false),
+        (vec![(0, 0), (0, 2)], vec![1, 1], false),
+    ] {
+        let (a, _) = two(side(asks, entries.clone(), numbers.clone()), of_bob());
+        match good {
+            true => assert!(a.is_ok(), "{a:?}"),
+            false => assert_eq!(a.unwrap_err().fault(), Fault::Bug, "{entries:?} {numbers:?}"),
+        }
+    }
+}
+
 /// A caller that gives S's numbers for other keys than the unit has, or twice for one of them.
 #[test]
 fn numbers_that_are_not_one_for_each_key_of_the_other_party_are_a_bug() {
-    let groups = Groups { most: 3, sums: 1, of_other: 1, least: 1, of_a_key: 3, labels: true };
+    let groups =
+        Groups { most: 3, sums: 1, of_other: 1, products: Products::NONE, least: 1, of_a_key: 3, labels: true };
     let side = |asks: Asks, entries: &'static [(u32, u32)]| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -299,7 +386,8 @@ fn numbers_that_are_not_one_for_each_key_of_the_other_party_are_a_bug() {
 /// Numbers of 64 bits with a sign, to their ends, are added up modulo 2^64. The last key is S's alone.
 #[test]
 fn the_largest_values_of_the_other_party_are_added_up() {
-    let groups = Groups { most: 1, sums: 1, of_other: 1, least: 1, of_a_key: 1, labels: true };
+    let groups =
+        Groups { most: 1, sums: 1, of_other: 1, products: Products::NONE, least: 1, of_a_key: 1, labels: true };
     for numbers in
         [[i64::MAX, i64::MIN, -1, 5], [i64::MIN, 0, 0, i64::MAX], [-1, -1, -1, 1], [i64::MAX, 0, 0, i64::MIN]]
     {
@@ -333,7 +421,8 @@ fn the_largest_values_of_the_other_party_are_added_up() {
 fn trees_and_columns_tell_the_same() {
     let (xs, ys) = (digests(0, 90), digests(20, 120));
     for (most, sums) in [(100, 4), (200, 1)] {
-        let by = |of_a_key| Groups { most, sums, of_other: 0, least: 1, of_a_key, labels: true };
+        let by =
+            |of_a_key| Groups { most, sums, of_other: 0, products: Products::NONE, least: 1, of_a_key, labels: true };
         assert!(by(3).by_trees() && !by(most).by_trees());
         let want = grouped(&xs, &ys, by(3));
         assert!(want.matches(';').count() > 20, "{want}");
@@ -346,7 +435,8 @@ fn trees_and_columns_tell_the_same() {
 /// A key that is in more groups than the job allows is a caller's fault where trees have no place for it.
 #[test]
 fn a_key_in_more_groups_than_there_are_trees_is_a_bug() {
-    let groups = Groups { most: 64, sums: 1, of_other: 0, least: 1, of_a_key: 1, labels: true };
+    let groups =
+        Groups { most: 64, sums: 1, of_other: 0, products: Products::NONE, least: 1, of_a_key: 1, labels: true };
     let side = |asks: Asks| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -370,7 +460,8 @@ fn a_key_in_more_groups_than_there_are_trees_is_a_bug() {
 #[test]
 fn small_groups_are_left_out() {
     let (xs, ys) = (digests(0, 60), digests(20, 90));
-    let groups = Groups { most: 4, sums: 1, of_other: 0, least: 1, of_a_key: 4, labels: true };
+    let groups =
+        Groups { most: 4, sums: 1, of_other: 0, products: Products::NONE, least: 1, of_a_key: 4, labels: true };
     let all = grouped(&xs, &ys, groups);
     let sizes: Vec<u64> = all.split("; ").map(|group| group.split(' ').nth(2).unwrap().parse().unwrap()).collect();
     assert!(sizes.len() == 4 && sizes.iter().min() < sizes.iter().max(), "{all}");
@@ -422,7 +513,15 @@ fn of_one_or_three(total: Total, puts: bool, from: u64) -> impl FnOnce(&mut Line
 #[test]
 fn groups_add_up_to_the_sum() {
     let (sum, _) = two(of_one_or_three(Total::Sum, true, 0), of_one_or_three(Total::Sum, false, 8));
-    let groups = Total::Groups(Groups { most: 3, sums: 1, of_other: 0, least: 1, of_a_key: 3, labels: true });
+    let groups = Total::Groups(Groups {
+        most: 3,
+        sums: 1,
+        of_other: 0,
+        products: Products::NONE,
+        least: 1,
+        of_a_key: 3,
+        labels: true,
+    });
     let (a, b) = two(of_one_or_three(groups, true, 0), of_one_or_three(groups, false, 8));
     let (a, b) = (a.unwrap(), b.unwrap());
     assert_eq!(a, b);
@@ -474,7 +573,8 @@ fn groups_by_trees_of_two_units_are_those_of_all_keys() {
         }
     };
     for of_other in [0, 1] {
-        let groups = Groups { most: 100, sums: 2, of_other, least: 1, of_a_key: 2, labels: true };
+        let groups =
+            Groups { most: 100, sums: 2, of_other, products: Products::NONE, least: 1, of_a_key: 2, labels: true };
         assert!(groups.by_trees());
         let of_both = asks(groups, (true, true));
         let (a, b) = two(of(2)(0, of_both), of(2)(8, of_both.other()));
@@ -500,16 +600,21 @@ fn shares_of_another_attempt_are_refused() {
 #[test]
 fn a_hostile_peer_gets_an_error_that_names_it() {
     let (xs, ys) = (digests(0, 40), digests(20, 60));
-    let groups = Groups { most: 40, sums: 3, of_other: 0, least: 2, of_a_key: 1, labels: true };
+    let groups =
+        Groups { most: 40, sums: 3, of_other: 0, products: Products::NONE, least: 2, of_a_key: 1, labels: true };
     assert!(groups.by_trees());
     let trees = asks(groups, (true, true));
     let of_both = |groups: Groups| asks(Groups { of_other: 1, ..groups }, (true, true));
     let (values, values_by_trees) = (of_both(GROUPS), of_both(groups));
     let noisy = Groups { of_other: 1, ..GROUPS };
     let noisy = agreed(noisy, (true, true), [1, 2].map(|seed| some_noise(noisy, false, 3, seed)));
+    let products = products(&[(0, 0, 5)], [1, 1]);
+    let [product, product_by_trees] = [(4, 4), (64, 1)].map(|(most, of_a_key)| {
+        asks(Groups { most, of_a_key, sums: 1, of_other: 1, products, ..groups }, (true, true))
+    });
     for asks in [BOTH, BOTH.other(), trees, trees.other()]
         .into_iter()
-        .chain([values, values_by_trees, noisy].map(|of| [of, of.other()]).concat())
+        .chain([values, values_by_trees, noisy, product, product_by_trees].map(|of| [of, of.other()]).concat())
     {
         let (mine, theirs) = if asks.puts { (&xs, &ys) } else { (&ys, &xs) };
         let sides = || {
@@ -552,14 +657,19 @@ fn shape(messages: &[Message]) -> Vec<(bool, usize)> {
 /// what it receives in units and at the end looks random, labels and numbers of small groups included.
 #[test]
 fn what_is_received_is_random_and_as_long_whatever_the_groups() {
-    let by_columns = Groups { most: 16, sums: 2, of_other: 0, least: 40, of_a_key: 16, labels: true };
-    let by_trees = Groups { most: 100, sums: 2, of_other: 0, least: 9, of_a_key: 2, labels: true };
+    let by_columns =
+        Groups { most: 16, sums: 2, of_other: 0, products: Products::NONE, least: 40, of_a_key: 16, labels: true };
+    let by_trees =
+        Groups { most: 100, sums: 2, of_other: 0, products: Products::NONE, least: 9, of_a_key: 2, labels: true };
     assert!(by_trees.by_trees() && !by_columns.by_trees());
     let of = |groups| [(true, true), (false, true), (true, false)].map(|learns| (groups, learns, false));
     let of_both = [by_columns, by_trees].map(|groups| (Groups { of_other: 1, ..groups }, (true, true), false));
     // Noise that is none, so that the same is told.
     let noisy = of(by_columns).map(|(groups, learns, _)| (groups, learns, true));
-    for (groups, learns, noisy) in [&of(by_columns)[..], &of(by_trees), &of_both, &noisy].concat() {
+    let products = products(&[(0, 0, 6)], [1, 1]);
+    let of_products =
+        [by_columns, by_trees].map(|groups| (Groups { of_other: 1, products, ..groups }, (true, true), false));
+    for (groups, learns, noisy) in [&of(by_columns)[..], &of(by_trees), &of_both, &noisy, &of_products].concat() {
         let least = groups.least;
         let mut shapes = Vec::new();
         for (common, keys, least) in
@@ -689,7 +799,7 @@ fn trees_cost_as_many_bytes_as_stated() {
     let [bins, _, of_products] = to_r();
     let ([of_sum, _], _) = cost(Total::Sum);
     for (most, sums, of_a_key, numbers, depth) in [(512, 1, 1, 16, 6), (150, 1, 2, 16, 5), (60, 16, 1, 17, 6)] {
-        let groups = Groups { most, sums, of_other: 0, least: 2, of_a_key, labels: true };
+        let groups = Groups { most, sums, of_other: 0, products: Products::NONE, least: 2, of_a_key, labels: true };
         let ([unit, _], told) = cost(Total::Groups(groups));
         // More trees than a message has.
         let keys = digests(0, 2000);
@@ -710,7 +820,7 @@ fn values_of_the_other_party_cost_as_many_bytes_as_stated() {
     for (most, of_a_key, sums, of_other, flags, depth) in
         [(8, 8, 1, 1, 8, 0), (8, 8, 3, 2, 8, 0), (100, 2, 3, 2, 8, 5), (512, 1, 1, 1, 8, 6)]
     {
-        let of = |of_other| Groups { most, sums, of_other, least: 2, of_a_key, labels: true };
+        let of = |of_other| Groups { most, sums, of_other, products: Products::NONE, least: 2, of_a_key, labels: true };
         assert_eq!((of(of_other).flags(), of(0).by_trees()), (flags, of(of_other).by_trees()));
         let ([own, end_of_own], _) = cost(Total::Groups(of(0)));
         let ([unit, end], told) = cost(Total::Groups(of(of_other)));
@@ -726,14 +836,41 @@ fn values_of_the_other_party_cost_as_many_bytes_as_stated() {
     }
 }
 
+/// A product costs eight bytes, a bit and a transfer more a bin than a value of the other party's, for each bit of its factor and each slot.
+#[test]
+fn products_cost_as_many_bytes_as_stated() {
+    let [bins, row, of_comparisons] = to_r();
+    for (most, of_a_key, bits, slots, depth) in [(8, 1, 18, 1, 0), (6, 3, 9, 6, 0), (256, 2, 11, 2, 5)] {
+        let groups = Groups { most, sums: 1, of_other: 1, products: Products::NONE, least: 2, of_a_key, labels: true };
+        let product = Groups { products: products(&[(0, 0, bits)], [1, 1]), ..groups };
+        assert_eq!((product.by_trees(), product.flags()), (groups.by_trees(), groups.flags()), "{most}");
+        let ([value, end_of_value], _) = cost(Total::Groups(groups));
+        let ([unit, end], told) = cost(Total::Groups(product));
+        let keys = digests(0, 2000);
+        assert_eq!(told, grouped(&keys, &keys, product));
+        let digits = slots * u64::from(bits) * row;
+        let of_trees = bins * u64::from(of_a_key * depth);
+        let before = of_comparisons + u64::from(groups.flags()) * row + of_trees;
+        assert_eq!(unit as i64 - value as i64 - transfers(before, digits), (8 * digits + digits / 8) as i64, "{most}");
+        assert_eq!(end, end_of_value, "the end does not know what is added up");
+    }
+}
+
 /// A number of a group costs eight bytes a bin, and the end of a job what its page says.
 #[test]
 fn groups_cost_as_many_bytes_as_stated() {
     let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
     let ([of_sum, end_of_sum], _) = cost(Total::Sum);
     for most in [8, 64] {
-        let ([unit, end], _) =
-            cost(Total::Groups(Groups { most, sums: 1, of_other: 0, least: 50, of_a_key: most, labels: true }));
+        let ([unit, end], _) = cost(Total::Groups(Groups {
+            most,
+            sums: 1,
+            of_other: 0,
+            products: Products::NONE,
+            least: 50,
+            of_a_key: most,
+            labels: true,
+        }));
         assert_eq!(unit - of_sum, 8 * bins * (2 * u64::from(most) - 1));
         assert!(end < if most == 8 { 200_000 } else { 400_000 }, "{most}: {end}, and of a sum {end_of_sum}");
     }

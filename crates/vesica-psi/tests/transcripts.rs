@@ -11,7 +11,7 @@ use vesica_curve::{Blind, Curve25519, FourQ, P256, P256Sec1, Ristretto255, Secp2
 use vesica_oprf::Oprf;
 use vesica_oprf::rfc9497::{self, Suite};
 use vesica_ot::Security;
-use vesica_psi::circuit::{Groups, Total};
+use vesica_psi::circuit::{Groups, Product, Products, Total};
 use vesica_psi::dp::Hide;
 use vesica_psi::oprf::Role;
 use vesica_psi::unbalanced;
@@ -160,7 +160,9 @@ fn circuit_sends_these_messages() {
         let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
         cases.insert(name.to_owned(), case);
     }
-    let of = |labels| Total::Groups(Groups { most: 5, sums: 1, of_other: 0, least: 3, of_a_key: 5, labels });
+    let of = |labels| {
+        Total::Groups(Groups { most: 5, sums: 1, of_other: 0, products: Products::NONE, least: 3, of_a_key: 5, labels })
+    };
     for (name, learns, least) in [
         ("groups, both learn", (true, true), None),
         ("groups, their owner learns, 10 at least", (true, false), Some(10)),
@@ -171,7 +173,12 @@ fn circuit_sends_these_messages() {
         let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
         cases.insert(name.to_owned(), case);
     }
-    let many = Groups { most: 64, sums: 1, of_other: 0, least: 3, of_a_key: 1, labels: true };
+    let products = |factors: &[(u16, u16)], untold| {
+        let all: Vec<Product> = factors.iter().map(|&(of_r, of_s)| Product { of_r, of_s, bits: 12 }).collect();
+        Products::new(&all, untold).unwrap()
+    };
+    let one = products(&[(0, 0)], [1, 1]);
+    let many = Groups { most: 64, sums: 1, of_other: 0, products: Products::NONE, least: 3, of_a_key: 1, labels: true };
     assert!(many.by_trees());
     let asks = sides::Asks { total: Total::Groups(many), puts: true, learns: (false, true), least: None, noise: None };
     let (of_alice, of_bob) = (xs.clone(), ys.clone());
@@ -181,6 +188,12 @@ fn circuit_sends_these_messages() {
     for (name, groups) in [
         ("groups, values of both", Groups { sums: 3, of_other: 2, most: 5, of_a_key: 5, ..many }),
         ("groups, values of both, by trees", Groups { sums: 2, of_other: 1, ..many }),
+        (
+            "groups, products",
+            Groups { sums: 3, of_other: 2, products: products(&[(0, 0), (0, 1)], [0, 2]), most: 5, ..many },
+        ),
+        ("groups, a product, of a key in several", Groups { products: one, most: 3, of_a_key: 3, of_other: 1, ..many }),
+        ("groups, a product, by trees", Groups { products: one, of_other: 1, most: 128, ..many }),
     ] {
         let (total, learns) = (Total::Groups(groups), (true, true));
         let asks = sides::Asks { total, puts: true, learns, least: None, noise: None };

@@ -54,6 +54,9 @@ pub enum Extra {
     /// `result = "sum"` without `shared.dp` does not hide where the party with the values learns. The same by group, where `result = "groups"`
     /// adds up values of a party that learns and has not the groups, unless `shared.dp` has an epsilon of 2.9 or less. Must be accepted by its name.
     ChosenValues,
+    /// What the other party's values of keys of its choice are, told to the party without the groups if it learns and makes its factors up: what
+    /// products in `shared.sums` do not hide. Must be accepted by its name.
+    ChosenFactors,
     /// Which of the common identifiers the other party has in one row, told to both: what `match = "pairs"` and `"once"` do not hide. Must be
     /// accepted by its name.
     Links,
@@ -71,6 +74,7 @@ impl Extra {
         Extra::SmallGroups,
         Extra::ChosenGroups,
         Extra::ChosenValues,
+        Extra::ChosenFactors,
         Extra::Links,
     ];
 
@@ -91,6 +95,7 @@ impl Extra {
             Extra::SmallGroups => "small_groups",
             Extra::ChosenGroups => "chosen_groups",
             Extra::ChosenValues => "chosen_values",
+            Extra::ChosenFactors => "chosen_factors",
             Extra::Links => "links",
         }
     }
@@ -156,6 +161,7 @@ mod tests {
             Extra::SmallGroups,
             Extra::ChosenGroups,
             Extra::ChosenValues,
+            Extra::ChosenFactors,
             Extra::Links,
         ];
         assert!(Extra::ALL.iter().all(|e| accept("\"all\"").unwrap().covers(*e) != by_name.contains(e)));

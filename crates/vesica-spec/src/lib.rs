@@ -35,7 +35,9 @@ pub use key::{KeyPlace, KeyProgram};
 pub use memory::Share;
 pub use parse::{Document, document, line_and_column, load, load_any, nearest, parse, parse_json, parse_shared};
 pub use pins::Pins;
-pub use plan::{GroupedPlan, LABEL_BYTES, MAX_KEYS, MAX_LANES, PeerPlan, Plan, ProxyPlan, ResumePlan, TrustPlan, plan};
+pub use plan::{
+    Added, GroupedPlan, LABEL_BYTES, MAX_KEYS, MAX_LANES, PeerPlan, Plan, ProxyPlan, ResumePlan, TrustPlan, plan,
+};
 pub use rules::{Rule, Rules};
 pub use types::{
     Budget, Duplicates, Format, GroupLabel, Groups, Input, Limits, Matched, Mine, Order, Output, ProxyUrl, Shared,

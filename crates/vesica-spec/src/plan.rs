@@ -20,7 +20,7 @@ use vesica_net::{Network, Proxy};
 use vesica_params::Level;
 use vesica_psi::reveals;
 use vesica_session::Reveal;
-use vesica_suite::{Choice, Cut, Grouping, ProtocolName, ResultKind, Seat, Sizes, Suite, Summed};
+use vesica_suite::{Choice, Cut, Grouping, Product, Products, ProtocolName, ResultKind, Seat, Sizes, Suite, Summed};
 use vesica_types::{Party, TagLen};
 
 /// A job whose every field is present and means something.
@@ -99,8 +99,8 @@ pub struct Plan {
 pub struct GroupedPlan {
     /// The columns that rows are grouped by; none if the groups are the other party's.
     pub by: Vec<String>,
-    /// For each sum of this party's values the column that it adds up, and the most that one key may add to it or take from it.
-    pub sums: Vec<(String, Option<u64>)>,
+    /// What each sum of this party's values adds up: those that are told, and then those that are factors alone.
+    pub sums: Vec<Added>,
     /// Groups at most.
     pub most: u32,
     /// All of them, if the parties agreed on what they are called.
@@ -109,6 +109,17 @@ pub struct GroupedPlan {
     pub of_a_key: u32,
     /// Whether sums have noise.
     pub noisy: bool,
+}
+
+/// Values that are added up, or multiplied by the other party's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Added {
+    /// Their column.
+    pub column: String,
+    /// The most that one key may add or take.
+    pub largest: Option<u64>,
+    /// The most that each is multiplied by before it is added up; 1 of values that are no factors.
+    pub times: u64,
 }
 
 /// Where finished units are kept.
@@ -451,7 +462,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         protocol: shared.protocol,
         result: shared.result,
         groups: grouping(shared, owner.as_ref())?,
-        sums: shared.order_of_sums().into_iter().map(|place| summed(&shared.sums[place])).collect(),
+        sums: in_order(shared),
         values,
         mode: shared.mode,
         security: shared.security,
@@ -727,26 +738,10 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
         }
         _ => {}
     }
-    for sum in &shared.sums {
-        if !shared.parties.contains(&sum.of) {
-            return refuse(
-                "shared.sums.of",
-                format!("{:?} is not one of shared.parties ({})", sum.of, shared.parties.join(", ")),
-            );
-        }
-        // What a job expects of noise is said in sentences in which braces stand for parties.
-        if sum.name.contains(['{', '}']) {
-            return refuse("shared.sums.name", format!("{:?} has a brace in it; give the sum another name", sum.name));
-        }
-        if sum.largest == Some(0) {
-            return refuse(
-                "shared.sums.largest",
-                format!("0 leaves nothing to add up in \"{}\"; give more, or leave it out", sum.name),
-            );
-        }
-    }
-    // The columns of the output.
-    let means = shared.sums.iter().map(|sum| format!("{}_mean", sum.name));
+    shared.sums.iter().try_for_each(|sum| added(shared, sum))?;
+    let products = products(shared, owner)?;
+    // The columns of the output, and the names of factors.
+    let means = shared.told().map(|sum| format!("{}_mean", sum.name));
     let names = shared.sums.iter().map(|sum| sum.name.clone()).chain(means);
     let names: Vec<String> = groups.by.iter().cloned().chain(["keys".to_owned()]).chain(names).collect();
     if names.iter().any(|name| name.is_empty() || name.len() > 200) {
@@ -763,15 +758,17 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
         )
     })?;
     let count = |sums: usize| u32::try_from(sums).unwrap_or(u32::MAX);
-    let of_other = count(shared.sums.iter().filter(|sum| sum.of != owner.name()).count());
-    let (of_a_key, sums) = (groups.of_a_key.unwrap_or(most), count(shared.sums.len()));
+    let of_other = count(shared.told().filter(|sum| !sum.is_of(owner.name())).count());
+    let (of_a_key, sums) = (groups.of_a_key.unwrap_or(most), count(shared.told().count()));
     let agreed = !groups.labels.is_empty();
-    Ok(Some(Grouping { of: owner.place(), most, sums, of_other, least: groups.least, of_a_key, agreed }))
+    Ok(Some(Grouping { of: owner.place(), most, sums, of_other, products, least: groups.least, of_a_key, agreed }))
 }
 
-/// A sum as a protocol knows it.
-fn summed(sum: &Sum) -> Summed {
-    Summed { name: sum.name.clone(), largest: sum.largest }
+/// The sums as a protocol knows them.
+fn in_order(shared: &Shared) -> Vec<Summed> {
+    let told: Vec<&Sum> = shared.told().collect();
+    let each = shared.order_of_sums().into_iter().map(|place| told[place]);
+    each.map(|sum| Summed { name: sum.name.clone(), largest: sum.largest }).collect()
 }
 
 /// How many groups there are at most, of which each has a label that is like no other one, if labels are agreed on.
@@ -817,11 +814,139 @@ fn labels(groups: &Groups) -> Result<u32, SpecError> {
     Ok(groups.number().unwrap_or_default())
 }
 
+/// Sees that one of `shared.sums` says what it adds up.
+fn added(shared: &Shared, sum: &Sum) -> Result<(), SpecError> {
+    let Sum { name, of, product, largest, told } = sum;
+    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
+    // What a job expects of noise is said in sentences in which braces stand for parties.
+    if name.contains(['{', '}']) {
+        return refuse("shared.sums.name", format!("{name:?} has a brace in it; give the sum another name"));
+    }
+    match (of, product) {
+        (Some(of), None) if !shared.parties.contains(of) => {
+            refuse("shared.sums.of", format!("{of:?} is not one of shared.parties ({})", shared.parties.join(", ")))
+        }
+        (Some(_), None) if *largest == Some(0) => {
+            let why = format!("0 leaves nothing to add up in \"{name}\"; give more, or leave it out");
+            refuse("shared.sums.largest", why)
+        }
+        (Some(_), None) => {
+            let is_factor = shared.sums.iter().flat_map(|sum| &sum.product).any(|factors| factors.contains(name));
+            if *told || is_factor {
+                return Ok(());
+            }
+            let why = format!(
+                "\"{name}\" is not told and is a factor of no product, so that it is of no use; remove told = false, or the sum"
+            );
+            refuse("shared.sums.told", why)
+        }
+        (None, Some(_)) if largest.is_some() => {
+            let why = format!(
+                "bounds values of one party, and \"{name}\" is a product; remove it, and give its factors one each"
+            );
+            refuse("shared.sums.largest", why)
+        }
+        (None, Some(_)) if !told => {
+            let why = format!("\"{name}\" is a product, and nothing is made of a product that is not told; remove it");
+            refuse("shared.sums.told", why)
+        }
+        (None, Some(_)) => Ok(()),
+        (None, None) => {
+            let why = format!(
+                "\"{name}\" adds up nothing: name the party whose values it adds up, such as of = \"{}\", or two of shared.sums that it \
+                 multiplies, such as product = [\"spend\", \"views\"]",
+                shared.parties[0]
+            );
+            refuse("shared.sums.of", why)
+        }
+        (Some(_), Some(_)) => {
+            let why = format!(
+                "\"{name}\" has both of and product; remove of if it multiplies two sums, and product if it is of one party"
+            );
+            refuse("shared.sums.product", why)
+        }
+    }
+}
+
+/// The factors of a product: that of values of `owner`, who has the groups, and that of the other party's.
+fn factors<'a>(shared: &'a Shared, product: &Sum, owner: &Party) -> Result<Option<[&'a Sum; 2]>, SpecError> {
+    let Some(named) = &product.product else { return Ok(None) };
+    let refuse = |why: String| Err(SpecError::field("shared.sums.product", why));
+    let mut both = Vec::new();
+    for name in named {
+        let Some(factor) = shared.sums.iter().find(|sum| sum.name == *name && sum.of.is_some()) else {
+            let names: Vec<&str> =
+                shared.sums.iter().filter(|sum| sum.of.is_some()).map(|sum| sum.name.as_str()).collect();
+            let near = nearest(name, &names).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+            return refuse(format!(
+                "\"{name}\" of \"{}\" is none of shared.sums that has values of one party: add {{ name = \"{name}\", of = \"{}\", largest = 1000 }}, \
+                 with told = false if its own sum is not to be told{near}",
+                product.name,
+                owner.name()
+            ));
+        };
+        both.push(factor);
+    }
+    both.sort_by_key(|factor| !factor.is_of(owner.name()));
+    let [of_owner, of_other] = both[..] else { return Ok(None) };
+    if !of_owner.is_of(owner.name()) || of_other.is_of(owner.name()) {
+        return refuse(format!(
+            "both factors of \"{}\" are values of {}, who can multiply them: bring the products as a column, and add that up",
+            product.name,
+            of_owner.of.as_deref().unwrap_or_default()
+        ));
+    }
+    Ok(Some([of_owner, of_other]))
+}
+
+/// The products of `shared.sums`, where `owner` has the groups.
+fn products(shared: &Shared, owner: &Party) -> Result<Products, SpecError> {
+    let other = shared.parties.iter().find(|party| *party != owner.name()).map_or("", String::as_str);
+    let values = [owner.name(), other].map(|party| shared.values_of(party));
+    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
+    let mut all = Vec::new();
+    for product in &shared.sums {
+        let Some(factors) = factors(shared, product, owner)? else { continue };
+        let mut bounds = [0; 2];
+        for (bound, factor) in bounds.iter_mut().zip(factors) {
+            let Some(largest) = factor.largest else {
+                let why = format!(
+                    "\"{}\" is a factor of \"{}\" and has none: agree on the most that the rows of a key may come to, such as largest = 100000",
+                    factor.name, product.name
+                );
+                return refuse("shared.sums.largest", why);
+            };
+            *bound = largest;
+        }
+        if u128::from(bounds[0]) * u128::from(bounds[1]) >= 1 << 62 {
+            let why = format!(
+                "the factors of \"{}\" may be {} and {}, and a product from 2^62 on is too large to be added up; agree on smaller ones",
+                product.name, bounds[0], bounds[1]
+            );
+            return refuse("shared.sums.largest", why);
+        }
+        let place = |which: usize| {
+            let at = values[which].iter().position(|value| value.name == factors[which].name);
+            at.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX)
+        };
+        // Those of the number, and one for its sign.
+        let bits = 65 - bounds[0].leading_zeros();
+        all.push(Product { of_r: place(0), of_s: place(1), bits: bits as u8 });
+    }
+    let untold = values.each_ref().map(|values| values.iter().filter(|value| !value.told).count());
+    Products::new(&all, untold).ok_or_else(|| {
+        SpecError::field(
+            "shared.sums.product",
+            format!("there are {} products, and {} are the most", all.len(), Products::MOST),
+        )
+    })
+}
+
 /// The columns that are grouped by and added up, if `me` has the groups, or values that are added up in them.
 fn grouped(shared: &Shared, mine: &Mine, me: &Party, owner: Option<&Party>) -> Result<Option<GroupedPlan>, SpecError> {
     let (input, has) = (&mine.input, owner == Some(me));
     let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
-    let own: Vec<&Sum> = shared.sums.iter().filter(|sum| sum.of == me.name()).collect();
+    let own = shared.values_of(me.name());
     let names: Vec<&str> = own.iter().map(|sum| sum.name.as_str()).collect();
     if !has && !input.groups.is_empty() {
         let why = "is for the party of shared.groups.of alone, which this one is not; remove it";
@@ -829,7 +954,8 @@ fn grouped(shared: &Shared, mine: &Mine, me: &Party, owner: Option<&Party>) -> R
     }
     if let Some(name) = input.values.keys().find(|name| !names.contains(&name.as_str())) {
         let why = match shared.sums.iter().find(|sum| sum.name == *name) {
-            Some(sum) => format!("\"{name}\" adds up values of {}, by shared.sums; remove it", sum.of),
+            Some(Sum { of: Some(of), .. }) => format!("\"{name}\" adds up values of {of}, by shared.sums; remove it"),
+            Some(_) => format!("\"{name}\" is a product, and has the columns of its factors; remove it"),
             None if names.is_empty() => {
                 format!("names columns of values, and none of shared.sums is of {}; remove it", me.name())
             }
@@ -841,8 +967,24 @@ fn grouped(shared: &Shared, mine: &Mine, me: &Party, owner: Option<&Party>) -> R
         return refuse("mine.input.values", why);
     }
     let column = |name: &String| input.values.get(name).unwrap_or(name).clone();
-    let sums = own.iter().map(|sum| (column(&sum.name), sum.largest)).collect();
-    let Some(groups) = shared.groups.as_ref().filter(|_| has || !own.is_empty()) else { return Ok(None) };
+    let (Some(groups), Some(owner)) = (shared.groups.as_ref().filter(|_| has || !own.is_empty()), owner) else {
+        return Ok(None);
+    };
+    let products: Vec<_> = shared
+        .sums
+        .iter()
+        .map(|sum| factors(shared, sum, owner))
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .flatten()
+        .collect();
+    // Products are bounded by the values of the party with the groups, whatever the other one's are.
+    let times = |own: &Sum| {
+        let of = products.iter().filter(|[factor, _]| factor.name == own.name);
+        of.filter_map(|[_, other]| other.largest).max().unwrap_or(1)
+    };
+    let sums =
+        own.iter().map(|sum| Added { column: column(&sum.name), largest: sum.largest, times: times(sum) }).collect();
     if !has {
         // Its keys are in one group, as far as it knows.
         let noisy = shared.dp.is_some();
@@ -1246,11 +1388,14 @@ output = { path = "out.csv" }
             plan(&parse(&text).unwrap())
         };
         let plan = with("alice", ", values = { spend = \"cents\" }").unwrap();
-        let sums = vec![("cents".to_owned(), None), ("n".to_owned(), Some(7))];
+        let added = |column: &str, largest| Added { column: column.to_owned(), largest, times: 1 };
+        let sums = vec![added("cents", None), added("n", Some(7))];
         let by = vec!["region".to_owned(), "age".to_owned()];
         let grouped = GroupedPlan { by, sums, most: 9, labels: vec![], of_a_key: 9, noisy: false };
         assert_eq!(plan.grouped, Some(grouped));
-        let grouping = Grouping { of: 0, most: 9, sums: 2, of_other: 0, least: 50, of_a_key: 9, agreed: false };
+        let products = Products::NONE;
+        let grouping =
+            Grouping { of: 0, most: 9, sums: 2, of_other: 0, products, least: 50, of_a_key: 9, agreed: false };
         assert_eq!(plan.choice.groups, Some(grouping));
         assert!(plan.output.is_some());
         let plan = with("alice", ", groups = [\"r\", \"a\"]").unwrap();
@@ -1284,12 +1429,14 @@ output = { path = "out.csv" }
         };
         let both = [("views", "bob"), ("spend", "alice"), ("clicks", "bob")];
         let plan = with("bob", &both, ", values = { spend = \"cents\" }").unwrap();
-        let sums = vec![("cents".to_owned(), None)];
+        let sums = vec![Added { column: "cents".to_owned(), largest: None, times: 1 }];
         let grouped =
             |by, most| GroupedPlan { by, sums: sums.clone(), most, labels: vec![], of_a_key: most, noisy: false };
         assert_eq!(plan.grouped, Some(grouped(vec![], 1)));
         assert!(plan.adds_up());
-        let grouping = Grouping { of: 1, most: 9, sums: 3, of_other: 1, least: 50, of_a_key: 9, agreed: false };
+        let products = Products::NONE;
+        let grouping =
+            Grouping { of: 1, most: 9, sums: 3, of_other: 1, products, least: 50, of_a_key: 9, agreed: false };
         assert_eq!(plan.choice.groups, Some(grouping));
         let plan = with("alice", &both, ", values = { spend = \"cents\" }").unwrap();
         let by = vec!["region".to_owned()];
@@ -1405,6 +1552,97 @@ output = { path = "out.csv" }
                     assert!(error.message.contains("mine.memory is") && error.message.contains("or fewer"), "{error}");
                 }
             }
+        }
+    }
+
+    /// Alice's part of a job by group with these sums.
+    fn multiplied(owner: &str, sums: &str) -> Result<Plan, SpecError> {
+        let accept = "accept = [\"chosen_groups\", \"chosen_values\", \"chosen_factors\"]";
+        let groups = format!("groups = {{ of = \"{owner}\", by = [\"region\"], most = 9, of_a_key = 1 }}");
+        let shared = format!("protocol = \"rr22\"\nresult = \"groups\"\n{accept}\n{groups}\nsums = [{sums}]");
+        plan(&parse(&job().replace("protocol = \"ecdh\"", &shared))?)
+    }
+
+    /// A product has a value of each party, in any order; these are told as sums of their own or not.
+    #[test]
+    fn products_are_of_a_value_of_each_party() {
+        const PRICE: &str = "{ name = \"price\", of = \"bob\", largest = 99999, told = false }";
+        const VIEWS: &str = "{ name = \"views\", of = \"alice\", largest = 1000 }";
+        const CLICKS: &str = "{ name = \"clicks\", of = \"alice\", largest = 8, told = false }";
+        let product =
+            |name: &str, one: &str, other: &str| format!("{{ name = \"{name}\", product = [\"{one}\", \"{other}\"] }}");
+        let both = [product("reach", "views", "price"), product("bought", "price", "clicks")];
+        let sums = [CLICKS, &both[0], PRICE, &both[1], VIEWS].join(", ");
+        let job = multiplied("bob", &sums).unwrap();
+        // 99999 has 17 bits, and its sign is one more. Alice's that is told comes first.
+        let all = [(0, 0), (0, 1)].map(|(of_r, of_s)| Product { of_r, of_s, bits: 18 });
+        let products = Products::new(&all, [1, 1]).unwrap();
+        let want = Grouping { of: 1, most: 9, sums: 3, of_other: 3, products, least: 50, of_a_key: 1, agreed: false };
+        assert_eq!(job.choice.groups, Some(want));
+        let added = |column: &str, largest| Added { column: column.to_owned(), largest: Some(largest), times: 1 };
+        assert_eq!(job.grouped.unwrap().sums, [added("views", 1000), added("clicks", 8)]);
+        let names: Vec<&str> = job.shared.told().map(|sum| sum.name.as_str()).collect();
+        assert_eq!(names, ["reach", "bought", "views"]);
+        // Where the groups are alice's, her table bounds the products: by the most that bob's factor may be. 1000 has ten bits, and 8 has four.
+        let job = multiplied("alice", &sums).unwrap();
+        let times = |column, largest| Added { times: 99999, ..added(column, largest) };
+        assert_eq!(job.grouped.unwrap().sums, [times("views", 1000), times("clicks", 8)]);
+        let all = [(0, 11), (1, 5)].map(|(of_r, bits)| Product { of_r, of_s: 0, bits });
+        assert_eq!(job.choice.groups.unwrap().products, Products::new(&all, [1, 1]).unwrap());
+        let reach = &both[0];
+        for (sums, field, words) in [
+            ("{ name = \"n\" }".to_owned(), "shared.sums.of", "product = ["),
+            (
+                format!("{VIEWS}, {PRICE}, {{ name = \"n\", of = \"bob\", product = [\"views\", \"price\"] }}"),
+                "shared.sums.product",
+                "both",
+            ),
+            (format!("{VIEWS}, {PRICE}"), "shared.sums.told", "factor of no product"),
+            (
+                format!("{VIEWS}, {PRICE}, {}", reach.replace(" }", ", largest = 9 }")),
+                "shared.sums.largest",
+                "is a product",
+            ),
+            (format!("{VIEWS}, {PRICE}, {}", reach.replace(" }", ", told = false }")), "shared.sums.told", "not told"),
+            (format!("{VIEWS}, {reach}"), "shared.sums.product", "name = \"price\""),
+            (
+                format!("{VIEWS}, {PRICE}, {}", product("n", "view", "price")),
+                "shared.sums.product",
+                "did you mean \"views\"",
+            ),
+            (
+                format!("{VIEWS}, {PRICE}, {reach}, {}", product("n", "reach", "price")),
+                "shared.sums.product",
+                "values of one party",
+            ),
+            (
+                format!("{VIEWS}, {CLICKS}, {}", product("n", "views", "clicks")),
+                "shared.sums.product",
+                "values of alice",
+            ),
+            (
+                format!("{VIEWS}, {}, {reach}", PRICE.replace(", largest = 99999", "")),
+                "shared.sums.largest",
+                "\"price\" is a factor",
+            ),
+            (
+                format!("{VIEWS}, {}, {reach}", PRICE.replace("99999", "4611686018427388")),
+                "shared.sums.largest",
+                "2^62",
+            ),
+            (
+                format!(
+                    "{VIEWS}, {PRICE}, {}",
+                    (0..9).map(|i| product(&format!("n{i}"), "views", "price")).collect::<Vec<_>>().join(", ")
+                ),
+                "shared.sums.product",
+                "8 are the most",
+            ),
+            (format!("{VIEWS}, {PRICE}, {}", product("price", "views", "price")), "shared.groups", "two columns"),
+        ] {
+            let error = multiplied("bob", &sums).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some(field), "{sums}: {error}");
+            assert!(error.message.contains(words), "{error}");
         }
     }
 
@@ -1550,6 +1788,7 @@ output = { path = "out.csv" }
                 reveals::chosen_groups(0),
                 reveals::chosen_values(0),
                 reveals::chosen_values_by_group(0),
+                reveals::chosen_factors(0),
                 reveals::LINKS,
             ];
             assert!(told.iter().any(|r| r.name == extra.name()));

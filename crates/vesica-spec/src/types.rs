@@ -185,12 +185,30 @@ pub struct Sum {
     pub name: String,
     /// The party whose values are added up: that of `groups.of`, or the other one. A key of the other one's adds all that its rows come to, in
     /// each of the groups that the key is in.
-    pub of: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
+    /// In the place of `of`: two of `sums`, one of values of each party, by their names. What is added up is the product of both for each key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub product: Option<[String; 2]>,
     /// The most that the rows of one key may come to, or to less than zero: over all of its groups, if the party has these. A table in which
-    /// they come to more is refused. Needed with `shared.dp`, whose noise grows with this number.
+    /// they come to more is refused. The factors of a product have one. Needed with `shared.dp`, whose noise grows with this number.
     /// When absent, there is no bound but that of all values together, 2^63 - 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest: Option<u64>,
+    /// Whether the sum is told. A factor of a product may be told in the product alone.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub told: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Sum {
+    /// Whether it adds up values of this party.
+    pub fn is_of(&self, party: &str) -> bool {
+        self.of.as_deref() == Some(party)
+    }
 }
 
 /// What is done with a key that stands in several rows of one table.
@@ -633,6 +651,17 @@ impl Groups {
 }
 
 impl Shared {
+    /// The sums that are told, in the order of the output.
+    pub fn told(&self) -> impl Iterator<Item = &Sum> {
+        self.sums.iter().filter(|sum| sum.told)
+    }
+
+    /// The sums of a party's values: those that are told, and then the factors that are not.
+    pub fn values_of(&self, party: &str) -> Vec<&Sum> {
+        let all = |told| self.sums.iter().filter(move |sum| sum.told == told && sum.is_of(party));
+        all(true).chain(all(false)).collect()
+    }
+
     /// The document as it is compared: every field, defaults written out, rules by their ids, in alphabetical order.
     pub fn canonical(&self) -> serde_json::Value {
         let mut document = serde_json::to_value(self).expect("plain data without maps of odd keys");
@@ -643,11 +672,13 @@ impl Shared {
         document
     }
 
-    /// The places of `sums` in the order that a protocol has them: those of the party with the groups come first.
+    /// The places of the sums that are told among these, in the order that a protocol has them: those of the party with the groups come first, and
+    /// products last.
     pub fn order_of_sums(&self) -> Vec<usize> {
-        let owner = self.groups.as_ref().map(|groups| groups.of.as_str());
-        let mut order: Vec<usize> = (0..self.sums.len()).collect();
-        order.sort_by_key(|&place| Some(self.sums[place].of.as_str()) != owner);
+        let owner = self.groups.as_ref().map_or("", |groups| &groups.of);
+        let told: Vec<&Sum> = self.told().collect();
+        let mut order: Vec<usize> = (0..told.len()).collect();
+        order.sort_by_key(|&place| (told[place].product.is_some(), !told[place].is_of(owner)));
         order
     }
 

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use vesica_psi::circuit::Products;
 
 /// What a job says of its protocol.
 #[derive(Clone, PartialEq, Debug)]
@@ -61,8 +62,10 @@ pub struct Grouping {
     pub most: u32,
     /// Sums of each.
     pub sums: u32,
-    /// How many of these are of the other party's values.
+    /// How many of these are of the other party's values, alone or times the first one's.
     pub of_other: u32,
+    /// And of these products of both parties' values, by the places that they have among the values of each: those that are told come first.
+    pub products: Products,
     /// The number of common keys below which nothing is told of a group.
     pub least: u64,
     /// Groups that a key may be in.
@@ -77,6 +80,9 @@ impl Grouping {
 
     /// The most groups of a key, as step 4 has them, for which values of the other party are multiplied.
     pub const FLAGS: u32 = 128;
+
+    /// The most bits of factors for a key, over all products, and over the groups for which each is multiplied.
+    pub const DIGITS: u32 = 256;
 
     /// The least number below which a job must accept that it tells of so few keys.
     pub const SMALL: u64 = 5;
@@ -117,6 +123,16 @@ impl Grouping {
                 self.most,
                 self.flags(),
                 Self::FLAGS
+            );
+            return refusal("shared.groups.of_a_key", why);
+        }
+        if self.digits() > Self::DIGITS {
+            let bits = self.products.bits();
+            let why = format!(
+                "the products of shared.sums multiply {bits} bits of the values of the party with the groups, {} times for each key, and {} bits in \
+                 all are the most: agree on of_a_key = 1, on fewer groups, on fewer products, or on a smaller largest of the factors of that party",
+                self.digits() / bits.max(1),
+                Self::DIGITS
             );
             return refusal("shared.groups.of_a_key", why);
         }

@@ -65,6 +65,11 @@ impl Circuit {
                 return refusal("shared.dp.largest", why.to_owned());
             }
         }
+        if choice.groups.is_some_and(|groups| groups.products.count() > 0) {
+            let why =
+                "has no noise for products of values of both parties; remove it, or the products from shared.sums";
+            return refusal("shared.dp", why.to_owned());
+        }
         if choice.groups.is_some_and(|groups| !groups.agreed) {
             let why = "is missing: a group that one key alone is in would be told with some chance, and what it is called with it. With noise agree on all \
                        groups that there may be, in the place of most, such as labels = [\"north\", \"south\"]";
@@ -183,8 +188,8 @@ impl Circuit {
 
     /// Groups as the circuit has them. `labels` says whether the party without them learns what they are called.
     fn groups(of: Grouping, labels: bool) -> circuit::Groups {
-        let Grouping { of: _, most, sums, of_other, least, of_a_key, agreed: _ } = of;
-        circuit::Groups { most, sums, of_other, least, of_a_key, labels }
+        let Grouping { of: _, most, sums, of_other, products, least, of_a_key, agreed: _ } = of;
+        circuit::Groups { most, sums, of_other, products, least, of_a_key, labels }
     }
 
     fn with<B: Field + 'static>(
@@ -200,6 +205,16 @@ impl Grouping {
     /// How many times each value of the party without the groups is multiplied, for a key.
     pub(crate) fn flags(&self) -> u32 {
         Circuit::groups(*self, true).flags()
+    }
+
+    /// How many values a key has, of the party with the groups and of the other one: those that are added up, and those that are factors alone.
+    pub fn widths(&self) -> [u32; 2] {
+        Circuit::groups(*self, true).widths()
+    }
+
+    /// How many bits of factors are multiplied for a key.
+    pub(crate) fn digits(&self) -> u32 {
+        Circuit::groups(*self, true).digits()
     }
 
     /// Whether far less would be sent if a key could be in one group alone.
@@ -230,7 +245,7 @@ impl Suite for Circuit {
         let small = groups.filter(|groups| groups.least < Grouping::SMALL && !crate::hides(&self.choice));
         let small = small.map(|_| reveals::SMALL_GROUPS);
         let chosen = chosen(&self.choice, groups.map(|groups| groups.of).or(*values));
-        let by_group = groups.and_then(|groups| chosen_by_group(&self.choice, &groups));
+        let by_group = groups.map(|groups| chosen_by_group(&self.choice, &groups)).unwrap_or_default();
         total.into_iter().chain(small).chain(chosen).chain(by_group).chain([reveals::KEY_COUNT]).collect()
     }
 
@@ -368,13 +383,22 @@ impl Suite for Circuit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CurveName, Mode, Noise, ProtocolName, Security, Summed};
+    use crate::{CurveName, Mode, Noise, Product, Products, ProtocolName, Security, Summed};
 
     /// The most that a key adds in these tests.
     const MOST: u64 = 1000;
 
     /// Three groups, with a sum of values of the party at place 1, which has the groups, and one of the other party's.
-    const GROUPS: Grouping = Grouping { of: 1, most: 3, sums: 2, of_other: 1, least: 2, of_a_key: 2, agreed: true };
+    const GROUPS: Grouping = Grouping {
+        of: 1,
+        most: 3,
+        sums: 2,
+        of_other: 1,
+        products: Products::NONE,
+        least: 2,
+        of_a_key: 2,
+        agreed: true,
+    };
 
     fn choice(result: ResultKind, learners: &[u8], least: Option<u64>) -> Choice {
         let by_group = result == ResultKind::Groups;
@@ -548,6 +572,9 @@ mod tests {
         let of = || choice(ResultKind::Groups, &[0, 1], None);
         let groups = Some(Grouping { agreed: false, ..GROUPS });
         assert_eq!(refused(Choice { groups, ..of() }, "in the place of most"), "shared.groups.labels");
+        let products = Products::new(&[Product { of_r: 0, of_s: 0, bits: 11 }], [0; 2]).unwrap();
+        let groups = Some(Grouping { products, ..GROUPS });
+        assert_eq!(refused(Choice { groups, ..of() }, "or the products"), "shared.dp");
         let dp = Some(Noise { epsilon: 1.0, sampling: None, largest: Some(5) });
         assert_eq!(refused(Choice { dp, ..of() }, "remove it"), "shared.dp.largest");
         let dp = Some(Noise { epsilon: 17.0, sampling: None, largest: None });

@@ -26,6 +26,7 @@ mod tally;
 pub use choice::{Choice, CurveName, Grouping, Mode, Noise, ProtocolName, ResultKind, Security, Summed};
 use std::fmt;
 pub use vesica_ot::Judge;
+pub use vesica_psi::circuit::{Product, Products};
 use vesica_psi::reveals;
 use vesica_session::{Lines, Protocol, Reveal, SessionRng, Shared, Whole};
 use vesica_types::{Coins, TagLen};
@@ -330,10 +331,14 @@ fn chosen(choice: &Choice, owner: Option<u8>) -> Option<Reveal> {
 }
 
 /// The same of the party without the groups, if its values are added up in them.
-fn chosen_by_group(choice: &Choice, groups: &Grouping) -> Option<Reveal> {
+fn chosen_by_group(choice: &Choice, groups: &Grouping) -> Vec<Reveal> {
     let other = choice.learners.iter().find(|&&learner| learner != groups.of);
     let other = other.filter(|_| groups.of_other > 0 && !hides(choice));
-    other.map(|&other| reveals::chosen_values_by_group(other))
+    let of = |&other| {
+        let factors = (groups.products.count() > 0).then(|| reveals::chosen_factors(other));
+        [reveals::chosen_values_by_group(other)].into_iter().chain(factors)
+    };
+    other.into_iter().flat_map(of).collect()
 }
 
 /// Refuses what a job asks for and its protocol does not have.
@@ -572,7 +577,9 @@ mod tests {
     #[test]
     fn groups_are_of_rr22_and_bounded() {
         let of = |groups| Choice { result: ResultKind::Groups, groups, ..choice(ProtocolName::Rr22, 2, &[0, 1]) };
-        let grouping = Grouping { of: 1, most: 64, sums: 1, of_other: 0, least: 50, of_a_key: 64, agreed: false };
+        let products = Products::NONE;
+        let grouping =
+            Grouping { of: 1, most: 64, sums: 1, of_other: 0, products, least: 50, of_a_key: 64, agreed: false };
         let with = |grouping| of(Some(grouping));
         assert_eq!(find(&with(grouping)).unwrap().cut(), Cut::Shares);
         assert_eq!(refused(&of(None), "by = "), "shared.groups");
@@ -633,6 +640,36 @@ mod tests {
                 let one = Grouping { most, sums, of_other, of_a_key: 1, ..grouping };
                 assert!(one.check().is_ok(), "{most} {sums} {of_other}");
             }
+        }
+    }
+
+    /// Whoever has one factor of a product and learns can make it up, and read the other one's.
+    #[test]
+    fn products_are_bounded_and_their_factors_can_be_chosen() {
+        let of = |bits, most, of_a_key, count| {
+            let products = Products::new(&vec![Product { of_r: 0, of_s: 0, bits }; count], [1, 1]).unwrap();
+            let count = count as u32;
+            let grouping =
+                Grouping { of: 1, most, sums: count, of_other: count, products, least: 50, of_a_key, agreed: false };
+            let rr22 = choice(ProtocolName::Rr22, 2, &[0, 1]);
+            Choice { result: ResultKind::Groups, groups: Some(grouping), ..rr22 }
+        };
+        // Of a key in one group, in any of few, and by trees.
+        for (bits, most, of_a_key, count) in [(63, 100, 1, 4), (32, 8, 8, 1), (32, 8, 3, 1), (16, 100, 2, 8)] {
+            assert!(find(&of(bits, most, of_a_key, count)).is_ok(), "{bits} {most} {of_a_key}");
+        }
+        for (bits, most, of_a_key, count) in [(33, 8, 8, 1), (52, 100, 1, 5), (16, 100, 3, 8)] {
+            let refusal = refused(&of(bits, most, of_a_key, count), "256 bits in all are the most");
+            assert_eq!(refusal, "shared.groups.of_a_key", "{bits} {most} {of_a_key}");
+        }
+        for (learners, want) in [(&[0, 1][..], &[1, 0][..]), (&[1], &[1]), (&[0], &[0])] {
+            let reveals = find(&Choice { learners: learners.to_vec(), ..of(10, 4, 1, 1) }).unwrap().reveals();
+            let chosen: Vec<Reveal> = reveals.into_iter().filter(|reveal| reveal.name.starts_with("chosen_")).collect();
+            let of_place = |place| match place {
+                1 => vec![reveals::chosen_groups_and_values(1)],
+                _ => vec![reveals::chosen_values_by_group(0), reveals::chosen_factors(0)],
+            };
+            assert_eq!(chosen, want.iter().flat_map(|&place| of_place(place)).collect::<Vec<_>>());
         }
     }
 
@@ -796,6 +833,7 @@ mod tests {
                 most: 4,
                 sums: 1,
                 of_other: 0,
+                products: Products::NONE,
                 least: 5,
                 of_a_key: 4,
                 agreed: false,

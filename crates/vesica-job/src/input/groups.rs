@@ -9,7 +9,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, StringArray};
 use std::collections::HashMap;
 use vesica_session::{Error, LABEL, Label, SessionRng, Values};
-use vesica_spec::{GroupLabel, GroupedPlan, Share};
+use vesica_spec::{Added, GroupLabel, GroupedPlan, Share};
 use vesica_table::Table;
 
 /// What names the columns that rows are grouped by, in a job.
@@ -106,8 +106,9 @@ impl ByGroup {
                     }
                 };
                 group_of.push(group);
-                for (&column, (name, _)) in columns.sums.iter().zip(&plan.sums) {
-                    values.push(number(text(column, place)).map_err(|why| wrong(row, (VALUES, name), why))?);
+                for (&column, added) in columns.sums.iter().zip(&plan.sums) {
+                    let wrong = |why| wrong(row, (VALUES, &added.column), why);
+                    values.push(number(text(column, place)).map_err(wrong)?);
                 }
             }
             ctl.event(Event::Done(group_of.len() as u64));
@@ -167,11 +168,15 @@ impl ByGroup {
             Ok(())
         })?;
         end(&mut of_key)?;
-        // Then every sum of some of them is one, whatever is common; and with noise too, which is less than 2^62 where there is any.
+        // Then every sum of some of them is one, whatever is common, and of products whatever they are multiplied by; and with noise too, which is
+        // less than 2^62 where there is any.
         let bits = if plan.noisy { 62 } else { 63 };
-        if let Some((_, (column, _))) = totals.iter().zip(&plan.sums).find(|(total, _)| **total >> bits != 0) {
-            let (path, column) = (table.path().to_owned(), column.clone());
-            return Err(JobError::Overflow { path, column, field: VALUES, bits });
+        let too_large = |&(total, added): &(&u128, &Added)| {
+            total.checked_mul(added.times.into()).is_none_or(|most| most >> bits != 0)
+        };
+        if let Some((_, Added { column, times, .. })) = totals.iter().zip(&plan.sums).find(too_large) {
+            let (path, column, times) = (table.path().to_owned(), column.clone(), (*times > 1).then_some(*times));
+            return Err(JobError::Overflow { path, column, field: VALUES, bits, times });
         }
         Ok(Self { starts, counts, entries, labels, width })
     }
@@ -220,7 +225,7 @@ impl Columns {
             })
         };
         let by = plan.by.iter().map(&mut place).collect();
-        let sums = plan.sums.iter().map(|(column, _)| place(column)).collect();
+        let sums = plan.sums.iter().map(|added| place(&added.column)).collect();
         Self { names, by, sums }
     }
 }
@@ -264,7 +269,7 @@ impl OfKey<'_> {
             return Err(wrong(self.first_row, (BY, &self.plan.by[0]), why));
         }
         let width = self.plan.sums.len();
-        for (place, (column, largest)) in self.plan.sums.iter().enumerate() {
+        for (place, Added { column, largest, .. }) in self.plan.sums.iter().enumerate() {
             let of_sum = self.numbers.iter().skip(place).step_by(width.max(1));
             let all: u128 = of_sum.map(|number| u128::from(number.unsigned_abs())).sum();
             if largest.is_some_and(|largest| all > largest.into()) {

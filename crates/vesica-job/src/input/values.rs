@@ -144,7 +144,13 @@ impl ByKey {
         // Then every sum of some of them is one, whatever is common; and with noise too, which is less than 2^62 where there is any.
         let bits = if largest.is_some() { 62 } else { 63 };
         if total >> bits != 0 {
-            return Err(JobError::Overflow { path: path(), column: column.to_owned(), field: FIELD, bits });
+            return Err(JobError::Overflow {
+                path: path(),
+                column: column.to_owned(),
+                field: FIELD,
+                bits,
+                times: None,
+            });
         }
         Ok(Self(values))
     }

@@ -37,7 +37,7 @@ pub fn named(groups: &[Group], plan: &Plan, ch: &mut dyn Channel) -> Result<Vec<
 /// The names of the columns: what is grouped by, the number of keys, and each sum with its mean.
 pub fn columns(shared: &Shared) -> Vec<String> {
     let by = shared.groups.iter().flat_map(|groups| groups.by.iter().cloned());
-    let sums = shared.sums.iter().flat_map(|sum| [sum.name.clone(), format!("{}_mean", sum.name)]);
+    let sums = shared.told().flat_map(|sum| [sum.name.clone(), format!("{}_mean", sum.name)]);
     by.chain(["keys".to_owned()]).chain(sums).collect()
 }
 
@@ -51,7 +51,7 @@ fn table(plan: &Plan, groups: &[GroupTotal]) -> Result<Memory, JobError> {
         })
         .collect();
     columns.push(Arc::new(UInt64Array::from_iter_values(groups.iter().map(|group| group.keys))));
-    for sum in 0..plan.shared.sums.len() {
+    for sum in 0..plan.shared.told().count() {
         let sums = groups.iter().map(|group| group.sums.get(sum).copied().unwrap_or_default());
         columns.push(Arc::new(Int64Array::from_iter_values(sums)));
         let means = groups.iter().map(|group| group.means().nth(sum).unwrap_or_default());

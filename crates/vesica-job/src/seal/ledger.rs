@@ -801,7 +801,7 @@ mod tests {
         let with = |by: &[&str], sums: [&str; 2]| {
             let mut plan = job(dir.path(), "");
             let by = by.iter().map(|by| (*by).to_owned()).collect();
-            let sums = sums.map(|sum| (sum.to_owned(), None)).to_vec();
+            let sums = sums.map(|sum| vesica_spec::Added { column: sum.to_owned(), largest: None, times: 1 }).to_vec();
             plan.grouped =
                 Some(vesica_spec::GroupedPlan { by, sums, most: 8, labels: Vec::new(), of_a_key: 1, noisy: false });
             plan

@@ -42,7 +42,7 @@ fn brought(plan: &Plan) -> impl Iterator<Item = String> + '_ {
     let grouped = plan.grouped.iter();
     let of_groups = grouped.flat_map(|of| {
         let by = of.by.iter().map(|column| format!("groups by {column:?}"));
-        by.chain(of.sums.iter().map(|(column, _)| format!("sum of {column:?}")))
+        by.chain(of.sums.iter().map(|added| format!("sum of {:?}", added.column)))
     });
     plan.value.iter().map(|column| format!("sum of {column:?}")).chain(of_groups)
 }

@@ -150,7 +150,7 @@ impl Groups {
         let of = shared.groups.as_ref();
         Self {
             by: of.map(|of| of.by.clone()).unwrap_or_default(),
-            sums: shared.sums.iter().map(|sum| sum.name.clone()).collect(),
+            sums: shared.told().map(|sum| sum.name.clone()).collect(),
             least: of.map_or(1, |of| of.least),
             groups: groups.to_vec(),
         }

@@ -53,7 +53,7 @@ pub struct GroupTotal {
     pub by: Vec<String>,
     /// Its distinct keys that the other party has too.
     pub keys: u64,
-    /// What their values add up to, for each of `shared.sums`.
+    /// What their values add up to, for each of `shared.sums` that is told.
     pub sums: Vec<i64>,
 }
 

@@ -485,10 +485,15 @@ pub fn value(key: &Digest) -> i64 {
 /// The groups that a key is in, and its numbers there: one to three groups, and sometimes none.
 pub fn groups(key: &Digest, groups: Groups) -> Vec<(u32, Vec<i64>)> {
     let (many, first) = (u32::from(key.0[10] % 4).min(groups.of_a_key), u32::from(key.0[11]));
-    let number = |group: u32, which: u32| value(key).rotate_left(3 * group + which) >> (20 + which);
+    let number = |group: u32, which: u32| {
+        let number = value(key).rotate_left(3 * group + which) >> (20 + which);
+        // No longer than its products allow.
+        let bits = groups.products.each().iter().filter(|product| u32::from(product.of_r) == which);
+        bits.fold(number, |number, product| number << (64 - product.bits) >> (64 - product.bits))
+    };
     let of = |i| {
         let group = (first + 5 * i) % groups.most;
-        (group, (0..groups.sums - groups.of_other).map(|which| number(group, which)).collect())
+        (group, (0..groups.widths()[0]).map(|which| number(group, which)).collect())
     };
     let mut all: Vec<(u32, Vec<i64>)> = (0..many).map(of).collect();
     all.sort();
@@ -498,7 +503,19 @@ pub fn groups(key: &Digest, groups: Groups) -> Vec<(u32, Vec<i64>)> {
 
 /// The numbers that a key of the party without the groups has, in whatever groups it is.
 pub fn others(key: &Digest, groups: Groups) -> Vec<i64> {
-    (0..groups.of_other).map(|which| value(key).rotate_left(11 + 5 * which) >> (18 + which)).collect()
+    (0..groups.widths()[1]).map(|which| value(key).rotate_left(11 + 5 * which) >> (18 + which)).collect()
+}
+
+/// What a key adds to the sums of a group in which it has these numbers.
+pub fn added(key: &Digest, numbers: &[i64], groups: Groups) -> Vec<i64> {
+    let (others, products) = (others(key, groups), groups.products);
+    let of_r = &numbers[..numbers.len() - products.untold()[0] as usize];
+    let of_s = &others[..others.len() - products.untold()[1] as usize];
+    let times = products.each().iter().map(|product| {
+        let [v, w] = [numbers[usize::from(product.of_r)], others[usize::from(product.of_s)]];
+        v.wrapping_mul(w)
+    });
+    of_r.iter().chain(of_s).copied().chain(times).collect()
 }
 
 /// What the groups are called.
@@ -518,7 +535,7 @@ pub fn values(keys: &[Digest], total: Total, puts: bool) -> Values {
             numbers.extend(of_key.into_iter().map(|number| number as u64));
         }
     }
-    let width = if puts { of.sums - of.of_other } else { of.of_other };
+    let width = of.widths()[usize::from(!puts)];
     Values::new(width as usize, entries, numbers).expect("they are in order")
 }
 

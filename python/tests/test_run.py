@@ -193,7 +193,7 @@ def test_a_table_may_be_files_or_what_a_program_prints(port: int, tmp_path: Path
     job, _ = jobs(port)
     assert dict(vesica.check(job, input=tmp_path / "a"))["keys"].startswith("5 rows")
     assert vesica.plan(job, input=tmp_path / "a") and vesica.plan(job, input=program, rows=10)
-    with pytest.raises(vesica.InputError, match="failed with exit code 3: no rows today"):
+    with pytest.raises(vesica.InputError, match="failed with exit code 3 and said: no rows today"):
         vesica.run(job, input={"command": [sys.executable, "-c", "import sys; print('id'); print('no rows today', file=sys.stderr); sys.exit(3)"]})
     for wrong, why in (([], "empty list"), ({"command": []}, "names no program"), ({"paths": "x"}, "unknown field")):
         with pytest.raises(vesica.ConfigError, match=why):

@@ -331,7 +331,7 @@ fn a_fetch_that_is_cut_goes_on() {
     let proxy = Proxy::before(house.port);
     house.port = proxy.port;
     let client = house.client("alice", &offer, "");
-    for cut in [3_000u64, 400_000, 4_500_000] {
+    for cut in [8_000u64, 400_000, 4_500_000] {
         proxy.cut_after(cut);
         let ended = Running::start(vesica().args(["fetch", "--quiet"]).arg(&client)).wait(LONG);
         assert_eq!(ended.code, Some(4), "{}", ended.stderr);

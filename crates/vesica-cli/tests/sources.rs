@@ -94,7 +94,7 @@ fn a_program_that_fails_fails_the_run_before_contact() {
     let script = "command = [\"sh\", \"-c\", \"head -2 alice.csv; echo 'server closed the connection' >&2; exit 7\"]";
     two.alice.change("path = \"alice.csv\"", script);
     let mut bob = two.bob.start();
-    two.alice.start().wait(LONG).bad(3, &["\"sh\" failed with exit code 7: server closed the connection"]);
+    two.alice.start().wait(LONG).bad(3, &["\"sh\" failed with exit code 7 and said: server closed the connection"]);
     assert!(!bob.is_over() && !bob.said().contains("alice is there"), "{}", bob.said());
     two.alice.change("command = [\"sh\"", "command = [\"no-such-program\"");
     two.alice.start().wait(LONG).bad(2, &["cannot start \"no-such-program\""]);

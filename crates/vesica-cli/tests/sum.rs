@@ -292,7 +292,7 @@ fn a_plan_and_a_check_know_totals() {
     let text = two::run(&["plan", file.to_str().unwrap(), "--rows", "20000"]).good().stdout;
     assert!(text.contains("sum of the values") && text.contains("targets-"), "{text}");
     let text = two::run(&["check", file.to_str().unwrap()]).good().stdout;
-    assert!(text.contains("every sum of them fits"), "{text}");
+    assert!(text.contains("all that is made of them fits"), "{text}");
 }
 
 /// A job with noise on its total, and so much to spend on each side.

@@ -6,11 +6,11 @@
 //! group is 0x11EC. A client's X25519 half is offered by itself too, so a peer that knows no ML-KEM needs no second round.
 
 use ml_kem::ml_kem_768::{Ciphertext, DecapsulationKey, EncapsulationKey, MlKem768};
-use ml_kem::{Decapsulate, Key, KeyExport, Seed};
+use ml_kem::{B32, Decapsulate, Key, KeyExport, Seed};
 use rustls::crypto::ring::kx_group::X25519;
 use rustls::crypto::{ActiveKeyExchange, CompletedKeyExchange, GetRandomFailed, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup, PeerMisbehaved, ProtocolVersion};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Bytes of an encapsulation key and of a ciphertext (FIPS 203, table 3).
 const KEY: usize = 1184;
@@ -26,9 +26,9 @@ const SHARE_IS_WRONG: Error = Error::PeerMisbehaved(PeerMisbehaved::InvalidKeySh
 pub(crate) struct Hybrid;
 
 /// Randomness of the system.
-fn drawn<const N: usize>() -> Result<Zeroizing<[u8; N]>, Error> {
-    let mut drawn = Zeroizing::new([0; N]);
-    getrandom::fill(&mut *drawn).map_err(|_| GetRandomFailed)?;
+fn drawn<T: AsMut<[u8]> + Default + Zeroize>() -> Result<Zeroizing<T>, Error> {
+    let mut drawn = Zeroizing::new(T::default());
+    getrandom::fill(T::as_mut(&mut drawn)).map_err(|_| GetRandomFailed)?;
     Ok(drawn)
 }
 
@@ -48,7 +48,7 @@ fn halves(share: &[u8], first: usize) -> Result<(&[u8], &[u8]), Error> {
 impl SupportedKxGroup for Hybrid {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
         let point = X25519.start()?;
-        let seed = Zeroizing::new(Seed::from(*drawn()?));
+        let seed = drawn::<Seed>()?;
         let key = DecapsulationKey::from_seed(*seed);
         let share = [&key.encapsulation_key().to_bytes()[..], point.pub_key()].concat();
         Ok(Box::new(Active { point, key, share }))
@@ -60,7 +60,7 @@ impl SupportedKxGroup for Hybrid {
         let key = Key::<EncapsulationKey>::try_from(key).ok().and_then(|key| EncapsulationKey::new(&key).ok());
         let key = key.ok_or(SHARE_IS_WRONG)?;
         let point = X25519.start_and_complete(point)?;
-        let (ciphertext, secret) = key.encapsulate_deterministic(&(*drawn::<32>()?).into());
+        let (ciphertext, secret) = key.encapsulate_deterministic(&*drawn::<B32>()?);
         let secret = Zeroizing::new(secret);
         Ok(CompletedKeyExchange {
             group: self.name(),

@@ -167,7 +167,10 @@ pub(crate) fn client(identity: &Identity, (party, trust): (Party, Trust), sni: O
 
 /// What a listening side needs to let in those who are on the list.
 pub(crate) fn server(identity: &Identity, register: Arc<Register>) -> Result<Server> {
-    let provider = provider();
+    server_by(provider(), identity, register)
+}
+
+fn server_by(provider: Arc<CryptoProvider>, identity: &Identity, register: Arc<Register>) -> Result<Server> {
     let guard = Guard::new(register, &provider);
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -178,4 +181,46 @@ pub(crate) fn server(identity: &Identity, register: Arc<Register>) -> Result<Ser
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     config.alpn_protocols = vec![ALPN.to_vec()];
     Ok(Server { config: Arc::new(config), ours: identity.fingerprint() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::crypto::ring::kx_group::{SECP256R1, X25519};
+    use rustls::{ClientConnection, HandshakeKind, NamedGroup, ServerConnection};
+
+    #[test]
+    fn who_knows_no_ml_kem_is_met_too_and_by_x25519_in_one_round() {
+        let [alice, bob] = ["alice", "bob"].map(|name| Identity::generate(name).unwrap());
+        let known = |place, name, of: &Identity| (Party::new(place, name), Trust::Pinned(vec![of.fingerprint()]));
+        let dialling = client(&alice, known(1, "bob", &bob), None).unwrap();
+        let all = provider().kx_groups.clone();
+        for (groups, group, kind) in [
+            (all, NamedGroup::X25519MLKEM768, HandshakeKind::Full),
+            (vec![X25519], NamedGroup::X25519, HandshakeKind::Full),
+            (vec![SECP256R1], NamedGroup::secp256r1, HandshakeKind::FullWithHelloRetryRequest),
+        ] {
+            let provider = Arc::new(CryptoProvider { kx_groups: groups, ..CryptoProvider::clone(&provider()) });
+            let (party, trust) = known(0, "alice", &alice);
+            let listening = server_by(provider, &bob, Register::new(Guests::new(vec![(party, Some(trust))]))).unwrap();
+            let mut here = ClientConnection::new(dialling.config.clone(), dialling.name.clone()).unwrap();
+            let mut there = ServerConnection::new(listening.config).unwrap();
+            while here.is_handshaking() || there.is_handshaking() {
+                let mut sent = Vec::new();
+                here.write_tls(&mut sent).unwrap();
+                // A hello may come in any pieces.
+                for byte in sent.chunks(1) {
+                    there.read_tls(&mut &*byte).unwrap();
+                    there.process_new_packets().unwrap();
+                }
+                let mut answer = Vec::new();
+                there.write_tls(&mut answer).unwrap();
+                here.read_tls(&mut &*answer).unwrap();
+                here.process_new_packets().unwrap();
+            }
+            assert_eq!(here.negotiated_key_exchange_group().unwrap().name(), group);
+            assert_eq!(there.negotiated_key_exchange_group().unwrap().name(), group);
+            assert_eq!(here.handshake_kind(), Some(kind));
+        }
+    }
 }

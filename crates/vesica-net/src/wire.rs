@@ -246,8 +246,9 @@ impl Wire {
     pub fn cipher(&self) -> Option<String> {
         match &self.crypt {
             Crypt::Tls(conn) => {
-                let (suite, group) = (conn.negotiated_cipher_suite()?, conn.negotiated_key_exchange_group()?);
-                Some(format!("{:?}, {:?}", suite.suite(), group.name()))
+                let group = conn.negotiated_key_exchange_group().map(|group| format!(", {:?}", group.name()));
+                let suite = conn.negotiated_cipher_suite()?.suite();
+                Some(format!("{suite:?}{}", group.unwrap_or_default()))
             }
             Crypt::Plain => None,
         }

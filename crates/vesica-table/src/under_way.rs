@@ -19,7 +19,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use tempfile::{Builder, NamedTempFile, TempDir};
 
@@ -58,19 +58,60 @@ pub(crate) fn file(folder: &Path) -> io::Result<(NamedTempFile, Permissions)> {
     Ok((Builder::new().prefix(PLAIN).suffix(END).tempfile_in(folder)?, usual))
 }
 
-/// A new folder in `above` that nobody else can look into, its lock, and the mode that folders have there. Once it is whole, it is [`done`].
-pub(crate) fn folder(above: &Path) -> io::Result<(TempDir, File, Permissions)> {
-    let (made, lock) = locked(above, &File::try_lock)?;
+/// A folder under way, and what is locked of it. When it is dropped, what a run put there is removed.
+///
+/// By its descriptor: whoever may rename things in the folder above can have given its name to another one, such as a folder of results.
+pub(crate) struct Begun {
+    path: PathBuf,
+    open: File,
+    is_kept: bool,
+}
+
+impl Begun {
+    fn of((made, open): (TempDir, File)) -> Self {
+        Self { path: made.keep(), open, is_kept: false }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Fails unless `path` calls this folder.
+    pub fn is_at(&self, path: &Path) -> io::Result<()> {
+        let why = "it is not the folder any more that this run made; see that nobody else writes there, and run again";
+        is_there(path, &self.open).then_some(()).ok_or_else(|| io::Error::other(why))
+    }
+
+    /// From here on the folder is a result, and no run removes it. One that is killed before the folder is in its place leaves it.
+    pub fn done(&self, mode: Permissions) -> io::Result<()> {
+        fs::remove_dir(self.path.join(MARK))?;
+        self.open.set_permissions(mode)?;
+        self.open.sync_all()
+    }
+
+    /// It stays, wherever it is, and is locked no more.
+    pub fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // What cannot be removed stays, and the next run looks at it.
+            let _ = clear(&self.open, &self.path);
+        }
+    }
+}
+
+/// A new folder in `above` that nobody else can look into, and the mode that folders have there.
+pub(crate) fn folder(above: &Path) -> io::Result<(Begun, Permissions)> {
+    let made = Begun::of(locked(above, &File::try_lock)?);
     // Behind the lock: of a run that is killed before, an empty folder is left. Made with the usual mode, the mark shows what is left of that.
     let mark = made.path().join(MARK);
     fs::create_dir(&mark)?;
     let usual = fs::metadata(&mark)?.permissions();
-    Ok((made, lock, usual))
-}
-
-/// From here on the folder is a result, and no run removes it. One that is killed before the folder is in its place leaves it.
-pub(crate) fn done(folder: &Path) -> io::Result<()> {
-    fs::remove_dir(folder.join(MARK))
+    Ok((made, usual))
 }
 
 /// A name in `folder` for `file`, which has none yet: `link` gives it that.
@@ -143,22 +184,36 @@ fn remove_left(path: &Path) -> io::Result<()> {
     if meta.is_file() {
         return fs::remove_file(path);
     }
-    // By the descriptor: nobody can put another folder in the place of the one that was locked.
-    let inside = descriptor(&left);
-    let mark = inside.join(MARK);
     // Somebody who may rename things here can have given its name to a folder of results. That one has no mark of this user's.
-    if fs::symlink_metadata(&mark).is_ok_and(|mark| mark.uid() == user) {
-        for entry in fs::read_dir(&inside)? {
-            let name = entry?.file_name();
-            let is_begun = name != MARK && name.as_encoded_bytes().starts_with(PLAIN.as_bytes());
-            if is_begun || is_part(&name) {
-                fs::remove_file(inside.join(name))?;
-            }
-        }
-        // Last: where this is killed, the next run goes on with it.
-        fs::remove_dir(mark)?;
+    match fs::symlink_metadata(descriptor(&left).join(MARK)).is_ok_and(|mark| mark.is_dir() && mark.uid() == user) {
+        true => clear(&left, path),
+        // One that holds anything stays.
+        false => fs::remove_dir(path),
     }
-    // One that holds something else stays, and so does one without a mark that holds anything.
+}
+
+/// Removes what a run put into the folder that is open, and the folder, if `path` calls it and it holds nothing else.
+fn clear(open: &File, path: &Path) -> io::Result<()> {
+    // By the descriptor: nobody can put another folder in the place of this one.
+    let by_descriptor = descriptor(open);
+    // Where the system has no such paths, it is looked at beforehand.
+    let inside = match fs::read_dir(&by_descriptor) {
+        Err(_) if is_there(path, open) => path,
+        _ => &by_descriptor,
+    };
+    for entry in fs::read_dir(inside)? {
+        let name = entry?.file_name();
+        let is_begun = name != MARK && name.as_encoded_bytes().starts_with(PLAIN.as_bytes());
+        if is_begun || is_part(&name) {
+            fs::remove_file(inside.join(name))?;
+        }
+    }
+    // Last: where this is killed, the next run goes on with it.
+    match fs::remove_dir(inside.join(MARK)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // A folder that holds anything is not removed: neither this one, nor another one that is called so by now.
     fs::remove_dir(path)
 }
 
@@ -184,7 +239,7 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_is_removed_and_what_others_write_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let (living, lock, _) = folder(dir.path()).unwrap();
+        let (living, _) = folder(dir.path()).unwrap();
         let empty = locked(dir.path(), &File::try_lock).unwrap();
         fs::write(living.path().join("part-000000.csv"), "id\n").unwrap();
         let all = names_in(dir.path());
@@ -197,14 +252,34 @@ mod tests {
         for name in ["000017-days.parquet", "1000000-a.csv", ".vesica-Ab3xYz.part"] {
             fs::write(living.path().join(name), "").unwrap();
         }
-        let left = living.keep();
+        let left = living.path().to_owned();
         // The last moment of a run: the folder has its mode, and the mark is there.
         fs::set_permissions(&left, Permissions::from_mode(0o755)).unwrap();
-        drop((lock, empty.1));
+        living.keep();
+        drop(empty.1);
         let _ = empty.0.keep();
         assert_eq!((names_in(&left).len(), names_in(dir.path()).len()), (5, 2));
         sweep(dir.path());
         assert_eq!(names_in(dir.path()), [""; 0]);
+    }
+
+    /// Whoever may rename things beside a folder under way gives its name to a folder of results.
+    #[test]
+    fn another_folder_that_is_called_so_meanwhile_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let (living, usual) = folder(dir.path()).unwrap();
+        let part = |at: &Path| at.join("part-000000.csv");
+        fs::write(part(living.path()), "id\n").unwrap();
+        let (name, away, results) = (living.path().to_owned(), dir.path().join("away"), dir.path().join("results"));
+        fs::create_dir(&results).unwrap();
+        fs::write(part(&results), "mine").unwrap();
+        living.is_at(&name).unwrap();
+        fs::rename(&name, &away).unwrap();
+        fs::rename(&results, &name).unwrap();
+        assert!(living.is_at(&name).is_err() && living.is_at(&away).is_ok() && living.done(usual).is_err());
+        drop(living);
+        // The rows that were under way are gone, and the results are not.
+        assert_eq!((names_in(&away), fs::read_to_string(part(&name)).unwrap()), (Vec::new(), "mine".to_owned()));
     }
 
     #[test]

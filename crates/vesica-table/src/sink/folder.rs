@@ -3,14 +3,14 @@
 use super::blocks::{Block, Blocks};
 use super::{Mould, Parts, Sink};
 use crate::error::folder;
-use crate::{Error, Form, Staged, Written, under_way};
+use crate::under_way::{self, Begun};
+use crate::{Error, Form, Staged, Written};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::collections::VecDeque;
 use std::fs::{self, File, Permissions};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use tempfile::TempDir;
 
 /// The first rows of parts: places in the output, and the numbers of the input's files that rows come from there on.
 pub(crate) type Cuts = Arc<Mutex<VecDeque<(u64, usize)>>>;
@@ -22,9 +22,7 @@ pub(super) struct FolderSink {
     place: PathBuf,
     /// The mode that the folder is to have.
     mode: Permissions,
-    under_way: TempDir,
-    /// By which others see that somebody writes there.
-    _lock: File,
+    under_way: Begun,
     how: How,
     now: Option<Part>,
     /// Parts that are finished, their bytes, and the rows that came.
@@ -54,14 +52,14 @@ impl FolderSink {
     /// Begins a folder that is to stand at `place`, where there is none yet or an empty one. `files` are the names of the input's files.
     pub(super) fn open(mould: Mould, place: PathBuf, parts: Parts, files: Vec<PathBuf>) -> Result<Self, Error> {
         let writing = |e| Error::writing(&place, e);
-        let (under_way, _lock, usual) = under_way::folder(&folder(&place)).map_err(writing)?;
+        let (under_way, usual) = under_way::folder(&folder(&place)).map_err(writing)?;
         let mode = fs::metadata(&place).map_or(usual, |meta| meta.permissions());
         let how = match parts {
             Parts::Bytes(bytes) => How::Bytes(bytes.max(1), Blocks::default()),
             Parts::Files => How::Files(files, Cuts::default(), None),
         };
         let (now, parts, bytes, rows, allowed) = (None, 0, 0, 0, None);
-        let mut sink = Self { mould, place, mode, under_way, _lock, how, now, parts, bytes, rows, allowed };
+        let mut sink = Self { mould, place, mode, under_way, how, now, parts, bytes, rows, allowed };
         // What cannot be written is known before the first row.
         sink.now = Some(sink.part()?);
         Ok(sink)
@@ -79,7 +77,9 @@ impl FolderSink {
             }
             _ => format!("part-{:06}.{ending}", self.parts),
         };
-        let mut sink = self.mould.open(Some(self.under_way.path().join(name)))?;
+        let at = self.under_way.path();
+        self.under_way.is_at(at).map_err(|e| Error::writing(&self.place, e))?;
+        let mut sink = self.mould.open(Some(at.join(name)))?;
         self.allowed.inspect(|(workers, memory)| sink.allow(*workers, *memory));
         Ok(Part { sink, bytes: 0 })
     }
@@ -151,19 +151,19 @@ impl FolderSink {
     /// Puts the folder in its place.
     fn commit(self: Box<Self>) -> Result<Written, Error> {
         // The lock is held until the folder is in its place.
-        let Self { place, mode, under_way, parts, bytes, rows, _lock, .. } = *self;
+        let Self { place, mode, under_way, parts, bytes, rows, .. } = *self;
         let writing = |e| Error::writing(&place, e);
         whole(under_way.path(), &place, parts)?;
-        under_way::done(under_way.path()).map_err(writing)?;
-        fs::set_permissions(under_way.path(), mode).map_err(writing)?;
-        File::open(under_way.path()).and_then(|folder| folder.sync_all()).map_err(writing)?;
+        under_way.done(mode).map_err(writing)?;
         // An empty folder gives way. One that has come to hold something meanwhile does not.
         fs::rename(under_way.path(), &place).map_err(|error| match error.kind() {
             std::io::ErrorKind::DirectoryNotEmpty => Error::NotEmpty { path: place.clone() },
             _ => writing(error),
         })?;
-        let _ = under_way.keep();
-        // Whoever took some away while the folder was moved is found out here.
+        // Whoever moved another one there, or took some away while it was moved, is found out here.
+        let is_there = under_way.is_at(&place).map_err(writing);
+        under_way.keep();
+        is_there?;
         whole(&place, &place, parts)?;
         let above = folder(&place);
         File::open(&above).and_then(|above| above.sync_all()).map_err(|e| Error::writing(&above, e))?;

@@ -99,7 +99,7 @@ impl Drop for Begun {
     fn drop(&mut self) {
         if !self.is_kept {
             // What cannot be removed stays, and the next run looks at it.
-            let _ = clear(&self.open, &self.path);
+            let _ = clear(&self.open, &self.path, true);
         }
     }
 }
@@ -186,14 +186,14 @@ fn remove_left(path: &Path) -> io::Result<()> {
     }
     // Somebody who may rename things here can have given its name to a folder of results. That one has no mark of this user's.
     match fs::symlink_metadata(descriptor(&left).join(MARK)).is_ok_and(|mark| mark.is_dir() && mark.uid() == user) {
-        true => clear(&left, path),
+        true => clear(&left, path, false),
         // One that holds anything stays.
         false => fs::remove_dir(path),
     }
 }
 
-/// Removes what a run put into the folder that is open, and the folder, if `path` calls it and it holds nothing else.
-fn clear(open: &File, path: &Path) -> io::Result<()> {
+/// Removes what a run put into the folder that is open, or all files, and the folder, if `path` calls it and it holds nothing else.
+fn clear(open: &File, path: &Path, all: bool) -> io::Result<()> {
     // By the descriptor: nobody can put another folder in the place of this one.
     let by_descriptor = descriptor(open);
     // Where the system has no such paths, it is looked at beforehand.
@@ -204,7 +204,7 @@ fn clear(open: &File, path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(inside)? {
         let name = entry?.file_name();
         let is_begun = name != MARK && name.as_encoded_bytes().starts_with(PLAIN.as_bytes());
-        if is_begun || is_part(&name) {
+        if is_begun || is_part(&name) || all && name != MARK {
             fs::remove_file(inside.join(name))?;
         }
     }

@@ -4,7 +4,18 @@ use crate::two;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use two::Two;
+
+/// Runs a demo, which says all of these words: where its files are, for as long as the folder is there, and what it said.
+#[track_caller]
+fn shown(args: &[&str], words: &[&str]) -> (tempfile::TempDir, PathBuf, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("demo");
+    let said = two::run(&[&["demo", "--out", out.to_str().unwrap()], args].concat()).good().stdout;
+    words.iter().for_each(|words| assert!(said.contains(words), "{words:?} is not in {said}"));
+    (dir, out, said)
+}
 
 #[test]
 fn the_demo_works_and_its_outputs_are_the_plain_join() {
@@ -43,17 +54,15 @@ fn the_demo_works_and_its_outputs_are_the_plain_join() {
 /// Some rows have an address, some a number, and one of them is enough.
 #[test]
 fn the_demo_of_identifiers_works() {
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("demo");
-    let ended = two::run(&["demo", "--any", "--rows", "600", "--out", out.to_str().unwrap()]).good();
-    for words in [
-        "which of their own identifiers the other party holds too",
-        "how many distinct, non-empty identifiers each party holds, those of all kinds together",
-        "whose mail address or telephone number the other table has, each once and in its table's order",
-        "alice.matched.csv, bob.matched.csv",
-    ] {
-        assert!(ended.stdout.contains(words), "{words:?} is not in {}", ended.stdout);
-    }
+    let (_dir, out, _) = shown(
+        &["--any", "--rows", "600"],
+        &[
+            "which of their own identifiers the other party holds too",
+            "how many distinct, non-empty identifiers each party holds, those of all kinds together",
+            "whose mail address or telephone number the other table has, each once and in its table's order",
+            "alice.matched.csv, bob.matched.csv",
+        ],
+    );
     let report: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(out.join("alice.report.json")).unwrap()).unwrap();
     let rows = fs::read_to_string(out.join("alice.matched.csv")).unwrap().lines().count() as u64 - 1;
@@ -64,17 +73,15 @@ fn the_demo_of_identifiers_works() {
 /// Every row has an id, and whoever joins both files by it has the plain join.
 #[test]
 fn the_demo_of_ids_works_and_joined_by_them_the_outputs_are_the_plain_join() {
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("demo");
-    let ended = two::run(&["demo", "--ids", "--rows", "600", "--out", out.to_str().unwrap()]).good();
-    for words in [
-        "It is the id that bob has for the same key",
-        "alice and bob together: if alice and bob put their files together",
-        "joined by vesica_id they are exactly the 300 rows of a plain join",
-        "alice.ids.csv, bob.ids.csv",
-    ] {
-        assert!(ended.stdout.contains(words), "{words:?} is not in {}", ended.stdout);
-    }
+    let (_dir, out, _) = shown(
+        &["--ids", "--rows", "600"],
+        &[
+            "It is the id that bob has for the same key",
+            "alice and bob together: if alice and bob put their files together",
+            "joined by vesica_id they are exactly the 300 rows of a plain join",
+            "alice.ids.csv, bob.ids.csv",
+        ],
+    );
     for name in ["alice", "bob"] {
         let read = |name: String| fs::read_to_string(out.join(name)).unwrap();
         let rows = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
@@ -132,22 +139,20 @@ fn the_demo_of_a_sum_works_for_two_and_for_three() {
 /// Regions, spend of bob's and views of alice's, as a plain join says; the small regions are told to nobody.
 #[test]
 fn the_demo_of_groups_works() {
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("demo");
-    let ended = two::run(&["demo", "--groups", "--rows", "600", "--out", out.to_str().unwrap()]).good();
-    for words in [
-        "regions is exactly what a plain join says of them, over 300 common keys",
-        "regions with fewer than 50 are not in it",
-        "alice.groups.csv",
-        "for each group of one party's rows",
-    ] {
-        assert!(ended.stdout.contains(words), "{words:?} is not in {}", ended.stdout);
-    }
+    let (_dir, out, said) = shown(
+        &["--groups", "--rows", "600"],
+        &[
+            "regions is exactly what a plain join says of them, over 300 common keys",
+            "regions with fewer than 50 are not in it",
+            "alice.groups.csv",
+            "for each group of one party's rows",
+        ],
+    );
     let told = fs::read_to_string(out.join("alice.groups.csv")).unwrap();
     assert!(told.starts_with("region,keys,spend,spend_mean,views,views_mean\n"), "{told}");
     let rows = told.lines().count() - 1;
     assert!((1..6).contains(&rows), "some are told and some are not: {told}");
-    assert!(!out.join("bob.groups.csv").exists() && !ended.stdout.contains("bob.groups.csv"));
+    assert!(!out.join("bob.groups.csv").exists() && !said.contains("bob.groups.csv"));
     two::run(&["demo", "--groups", "--sum"]).bad(2, &["--groups", "--sum"]);
     two::run(&["demo", "--groups", "--protocol", "ecdh"]).bad(2, &["--groups", "--protocol"]);
 }

@@ -4,7 +4,7 @@ use crate::two;
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use two::{LONG, Proxy, Two};
+use two::{LONG, Two};
 
 /// Alice has sales: 60 customers in up to three groups each by their rows, some of which have no customer, no region or no amount. Bob has 70
 /// customers; 40 are common.
@@ -78,13 +78,19 @@ fn job(least: usize) -> Two {
     two
 }
 
-/// The groups of an output, and what its report says.
-fn told(two: &Two, name: &str) -> Vec<(Vec<String>, usize, i64)> {
+/// The rows of an output whose columns these are.
+#[track_caller]
+fn rows(two: &Two, name: &str, columns: &str) -> Vec<Vec<String>> {
     let text = two.read(&format!("{name}.out.csv"));
     let mut lines = text.lines();
-    assert_eq!(lines.next(), Some("region,age,keys,spend,spend_mean"));
-    let groups: Vec<(Vec<String>, usize, i64)> = lines
-        .map(fields)
+    assert_eq!(lines.next(), Some(columns));
+    lines.map(fields).collect()
+}
+
+/// The groups of an output, and what its report says.
+fn told(two: &Two, name: &str) -> Vec<(Vec<String>, usize, i64)> {
+    let groups: Vec<(Vec<String>, usize, i64)> = rows(two, name, "region,age,keys,spend,spend_mean")
+        .into_iter()
         .map(|row| {
             let (keys, sum): (usize, i64) = (row[2].parse().unwrap(), row[3].parse().unwrap());
             let mean: f64 = row[4].parse().unwrap();
@@ -173,11 +179,8 @@ fn values_of_both_parties_are_added_up() {
         }
         two.run_well();
         for name in learners {
-            let text = two.read(&format!("{name}.out.csv"));
-            let mut lines = text.lines();
-            assert_eq!(lines.next(), Some("region,age,keys,views,views_mean,spend,spend_mean"));
-            let told: Vec<String> = lines
-                .map(fields)
+            let told: Vec<String> = rows(&two, name, "region,age,keys,views,views_mean,spend,spend_mean")
+                .into_iter()
                 .map(|row| {
                     let mean = row[3].parse::<i64>().unwrap() as f64 / row[2].parse::<f64>().unwrap();
                     assert!((row[4].parse::<f64>().unwrap() - mean).abs() < 1e-9, "{row:?}");
@@ -226,13 +229,9 @@ fn products_of_values_of_both_parties_are_added_up() {
         }
         two.run_well();
         for name in learners {
-            let text = two.read(&format!("{name}.out.csv"));
-            let mut lines = text.lines();
-            let head = "region,age,keys,reach,reach_mean";
             let all = if factors_told { ",spend,spend_mean,views,views_mean" } else { "" };
-            assert_eq!(lines.next(), Some(&*format!("{head}{all}")));
-            let told: Vec<String> =
-                lines.map(fields).map(|row| format!("{:?} {} {}", &row[..2], row[2], row[3])).collect();
+            let rows = rows(&two, name, &format!("region,age,keys,reach,reach_mean{all}"));
+            let told: Vec<String> = rows.iter().map(|row| format!("{:?} {} {}", &row[..2], row[2], row[3])).collect();
             assert_eq!(told, want, "{learners:?}");
         }
         // Alice's values times the most of bob's could be too much, which is seen before contact.
@@ -245,16 +244,10 @@ fn products_of_values_of_both_parties_are_added_up() {
 #[test]
 fn a_broken_connection_does_not_mix_attempts() {
     let mut two = job(1);
-    let relay = Proxy::before(two.port);
-    two.bob.change(&two.port.to_string(), &relay.port.to_string());
     // In the base transfers, and in some of the units.
-    for cut in [30_000, 300_000] {
-        relay.cut_after(cut);
-        let (alice, bob) = (two.alice.start(), two.bob.start());
-        let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
-        assert!(alice.stderr.contains("lost bob") || bob.stderr.contains("lost alice"), "{}", alice.stderr);
-        assert_eq!([told(&two, "alice"), told(&two, "bob")], [plain(1), plain(1)]);
-    }
+    two.run_broken(&[30_000, 300_000], |two| {
+        assert_eq!([told(two, "alice"), told(two, "bob")], [plain(1), plain(1)]);
+    });
 }
 
 /// The same where values of the other party are added up, whose masks and flags are of one attempt too.
@@ -271,15 +264,7 @@ fn a_broken_connection_does_not_mix_values_of_both() {
     two.run_well();
     let want = outputs(&two);
     assert!(want[0] == want[1] && want[0].lines().count() == plain(5).len() + 1, "{}", want[0]);
-    let relay = Proxy::before(two.port);
-    two.bob.change(&two.port.to_string(), &relay.port.to_string());
-    for cut in [30_000, 400_000] {
-        relay.cut_after(cut);
-        let (alice, bob) = (two.alice.start(), two.bob.start());
-        let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
-        assert!(alice.stderr.contains("lost bob") || bob.stderr.contains("lost alice"), "{}", alice.stderr);
-        assert_eq!(outputs(&two), want);
-    }
+    two.run_broken(&[30_000, 400_000], |two| assert_eq!(outputs(two), want));
 }
 
 /// A unit set by hand, in which so many flags are multiplied that it takes more memory than the party gives.
@@ -573,13 +558,7 @@ fn noise_by_group_that_is_refused_before_contact_costs_nothing() {
 #[test]
 fn broken_noisy_groups_are_paid_for_once() {
     let mut two = noisy(1, 16.0, 16.0);
-    let relay = Proxy::before(two.port);
-    two.bob.change(&two.port.to_string(), &relay.port.to_string());
-    relay.cut_after(300_000);
-    let (alice, bob) = (two.alice.start(), two.bob.start());
-    let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
-    assert!(alice.stderr.contains("lost bob") || bob.stderr.contains("lost alice"), "{}", alice.stderr);
-    assert_eq!(told(&two, "alice"), told(&two, "bob"));
+    two.run_broken(&[300_000], |two| assert_eq!(told(two, "alice"), told(two, "bob")));
     assert_eq!(["alice.budget", "bob.budget"].map(|name| two.read(name).lines().count()), [1, 1]);
 }
 

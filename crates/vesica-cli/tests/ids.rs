@@ -8,7 +8,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use two::{LONG, Proxy, Two};
+use two::{LONG, Two};
 
 /// Alice has 60 keys of which every third stands in two rows, a row without a key and a field in quotes; Bob has 70 keys; 40 are common.
 fn tables() -> (String, String) {
@@ -231,15 +231,7 @@ fn what_ids_are_not_for_is_refused() {
 #[test]
 fn a_broken_connection_does_not_mix_attempts() {
     let mut two = job();
-    let relay = Proxy::before(two.port);
-    two.bob.change(&two.port.to_string(), &relay.port.to_string());
-    for cut in [12_000, 60_000] {
-        relay.cut_after(cut);
-        let (alice, bob) = (two.alice.start(), two.bob.start());
-        let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
-        assert!(alice.stderr.contains("lost bob") || bob.stderr.contains("lost alice"), "{cut}: {}", alice.stderr);
-        joins(&two);
-    }
+    two.run_broken(&[12_000, 60_000], |two| drop(joins(two)));
 }
 
 /// A party that is killed at any time starts again with the same command, and so does the other if it is told to: both then have the ids of one

@@ -8,7 +8,7 @@ use arrow_array::{Array, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 use std::fs::File;
-use two::{LONG, Proxy, Two};
+use two::{LONG, Two};
 
 /// Alice has amounts: 60 keys of which every third stands in two rows, and some rows have no key or no amount. Bob has 70 keys; 40 are common.
 fn tables() -> (String, String) {
@@ -185,20 +185,11 @@ fn too_few_common_keys_are_told_to_nobody() {
 fn a_broken_connection_does_not_mix_attempts() {
     for result in ["sum", "shares"] {
         let mut two = job(result);
-        let relay = Proxy::before(two.port);
-        two.bob.change(&two.port.to_string(), &relay.port.to_string());
         // In the base transfers, and in some of the units.
-        for cut in [30_000, 300_000] {
-            relay.cut_after(cut);
-            let (alice, bob) = (two.alice.start(), two.bob.start());
-            let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
-            assert!(alice.stderr.contains("lost bob") || bob.stderr.contains("lost alice"), "{}", alice.stderr);
-            if result == "sum" {
-                assert_eq!(outcome(&two, "bob")["sum"], plain_sum());
-            } else {
-                added(&two, true);
-            }
-        }
+        two.run_broken(&[30_000, 300_000], |two| match result {
+            "sum" => assert_eq!(outcome(two, "bob")["sum"], plain_sum()),
+            _ => added(two, true),
+        });
     }
 }
 
@@ -382,12 +373,6 @@ fn noise_that_means_nothing_is_refused_before_contact() {
 #[test]
 fn a_broken_connection_is_paid_for_once() {
     let mut two = noisy("count", "{ epsilon = 16.0 }", 16.0);
-    let relay = Proxy::before(two.port);
-    two.bob.change(&two.port.to_string(), &relay.port.to_string());
-    relay.cut_after(300_000);
-    let (alice, bob) = (two.alice.start(), two.bob.start());
-    let (alice, bob) = (alice.wait(LONG).good(), bob.wait(LONG).good());
-    assert!(alice.stderr.contains("lost bob") || bob.stderr.contains("lost alice"), "{}", alice.stderr);
-    assert_eq!(outcome(&two, "bob")["matched"], 40);
+    two.run_broken(&[300_000], |two| assert_eq!(outcome(two, "bob")["matched"], 40));
     assert_eq!(["alice.budget", "bob.budget"].map(|name| two.read(name).lines().count()), [1, 1]);
 }

@@ -724,19 +724,9 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
         return refuse("shared.groups.by", why);
     }
     let most = labels(groups)?;
-    match groups.of_a_key {
-        None if shared.dp.is_some() => {
-            let why = "is missing: noise hides a key in all of its groups, so with shared.dp say in how many it may be, such as of_a_key = 1";
-            return refuse("shared.groups.of_a_key", why.to_owned());
-        }
-        // That there are some groups is looked at with their numbers.
-        Some(of_a_key) if most > 0 && !(1..=most).contains(&of_a_key) => {
-            let why = format!(
-                "a key may be in {of_a_key} groups; give 1 to {most}, which is how many groups there are at most, or leave it out"
-            );
-            return refuse("shared.groups.of_a_key", why);
-        }
-        _ => {}
+    if groups.of_a_key.is_none() && shared.dp.is_some() {
+        let why = "is missing: noise hides a key in all of its groups, so with shared.dp say in how many it may be, such as of_a_key = 1";
+        return refuse("shared.groups.of_a_key", why.to_owned());
     }
     shared.sums.iter().try_for_each(|sum| added(shared, sum))?;
     let products = products(shared, owner)?;
@@ -970,14 +960,8 @@ fn grouped(shared: &Shared, mine: &Mine, me: &Party, owner: Option<&Party>) -> R
     let (Some(groups), Some(owner)) = (shared.groups.as_ref().filter(|_| has || !own.is_empty()), owner) else {
         return Ok(None);
     };
-    let products: Vec<_> = shared
-        .sums
-        .iter()
-        .map(|sum| factors(shared, sum, owner))
-        .collect::<Result<Vec<_>, _>>()?
-        .into_iter()
-        .flatten()
-        .collect();
+    let products = shared.sums.iter().filter_map(|sum| factors(shared, sum, owner).transpose());
+    let products = products.collect::<Result<Vec<_>, _>>()?;
     // Products are bounded by the values of the party with the groups, whatever the other one's are.
     let times = |own: &Sum| {
         let of = products.iter().filter(|[factor, _]| factor.name == own.name);

@@ -110,7 +110,7 @@ impl Grouping {
         }
         if !(1..=self.most).contains(&self.of_a_key) {
             let why = format!(
-                "a key may be in {} groups; give 1 to {}, which is how many there are",
+                "a key may be in {} groups; give 1 to {}, which is how many groups there are at most, or leave it out",
                 self.of_a_key, self.most
             );
             return refusal("shared.groups.of_a_key", why);

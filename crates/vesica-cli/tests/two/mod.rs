@@ -136,6 +136,20 @@ impl Two {
         self.run().map(Ended::good)
     }
 
+    /// Runs both, over a connection that breaks after so many bytes and comes back, once for each number; then looks at what came out.
+    #[track_caller]
+    pub fn run_broken(&mut self, cuts: &[u64], look: impl Fn(&Self)) {
+        let relay = Proxy::before(self.port);
+        self.bob.change(&self.port.to_string(), &relay.port.to_string());
+        for &cut in cuts {
+            relay.cut_after(cut);
+            let [alice, bob] = self.run_well();
+            let lost = alice.stderr.contains("lost bob") || bob.stderr.contains("lost alice");
+            assert!(lost, "{cut}: {}", alice.stderr);
+            look(self);
+        }
+    }
+
     /// Nothing stands in the folder that a failed run should have taken away.
     #[track_caller]
     pub fn nothing_left(&self) {

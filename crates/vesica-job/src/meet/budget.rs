@@ -118,25 +118,24 @@ fn failed(budget: &Budget, error: io::Error) -> JobError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
     use vesica_session::Fault;
 
-    /// Alice's plan, with so much to spend by runs of epsilon 0.1.
-    fn plan(dir: &Path, most: f64) -> Plan {
+    /// Alice's plan, with so much to spend by runs of epsilon 0.1, and the folder of its budget.
+    fn plan(most: f64) -> (Plan, tempfile::TempDir, World, Control) {
+        let dir = tempfile::tempdir().unwrap();
         let job = format!(
             "[shared]\nid = \"j\"\nparties = [\"alice\", \"bob\"]\nprotocol = \"dp\"\ndp = {{ epsilon = 0.1 }}\nlearns = [\"bob\"]\n\
              insecure = true\n[mine]\nname = \"alice\"\nlisten = \"h:1\"\ninput = {{ path = \"a.csv\", keys = [\"id\"] }}\n\
              budget = {{ path = \"{}/budget\", epsilon = {most} }}\n",
-            dir.display()
+            dir.path().display()
         );
-        vesica_spec::plan(&vesica_spec::parse(&job).unwrap()).unwrap()
+        let plan = vesica_spec::plan(&vesica_spec::parse(&job).unwrap()).unwrap();
+        (plan, dir, World::default(), Control::new(()))
     }
 
     #[test]
     fn each_run_is_counted_once_and_none_is_begun_beyond_the_budget() {
-        let (world, ctl) = (World::default(), Control::new(()));
-        let dir = tempfile::tempdir().unwrap();
-        let plan = plan(dir.path(), 0.3);
+        let (plan, dir, world, ctl) = plan(0.3);
         room(&plan, None, &world, &ctl).unwrap();
         for salt in [1, 1, 2, 2, 1, 3, 3] {
             room(&plan, Some(&[salt; 32]), &world, &ctl).unwrap();
@@ -161,9 +160,7 @@ mod tests {
     /// Another program has the file locked for long, and somebody presses Ctrl-C.
     #[test]
     fn who_waits_for_the_file_can_be_stopped() {
-        let (world, ctl) = (World::default(), Control::new(()));
-        let dir = tempfile::tempdir().unwrap();
-        let plan = plan(dir.path(), 0.3);
+        let (plan, dir, world, ctl) = plan(0.3);
         spend(&plan, &[1; 32], &world, &ctl).unwrap();
         let path = dir.path().join("budget");
         let text = std::fs::read_to_string(&path).unwrap();
@@ -188,9 +185,7 @@ mod tests {
 
     #[test]
     fn what_another_peer_was_told_does_not_count() {
-        let (world, ctl) = (World::default(), Control::new(()));
-        let dir = tempfile::tempdir().unwrap();
-        let plan = plan(dir.path(), 0.1);
+        let (plan, dir, world, ctl) = plan(0.1);
         let line = "{\"peer\":\"carol\",\"epsilon\":9.0,\"job\":\"j\",\"run\":\"\"}\n";
         std::fs::write(dir.path().join("budget"), line).unwrap();
         spend(&plan, &[1; 32], &world, &ctl).unwrap();
@@ -199,9 +194,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_none_is_named() {
-        let (world, ctl) = (World::default(), Control::new(()));
-        let dir = tempfile::tempdir().unwrap();
-        let plan = plan(dir.path(), 9.0);
+        let (plan, dir, world, ctl) = plan(9.0);
         spend(&plan, &[1; 32], &world, &ctl).unwrap();
         let torn = std::fs::read_to_string(dir.path().join("budget")).unwrap() + "{\"peer\":\"bo";
         std::fs::write(dir.path().join("budget"), torn).unwrap();
@@ -214,9 +207,7 @@ mod tests {
     /// A machine that stopped while a line was written may have written all of it but its end.
     #[test]
     fn a_line_without_its_end_is_counted_and_none_is_joined_to_it() {
-        let (world, ctl) = (World::default(), Control::new(()));
-        let dir = tempfile::tempdir().unwrap();
-        let plan = plan(dir.path(), 0.3);
+        let (plan, dir, world, ctl) = plan(0.3);
         spend(&plan, &[1; 32], &world, &ctl).unwrap();
         let path = dir.path().join("budget");
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap().trim_end()).unwrap();

@@ -236,6 +236,13 @@ pub struct Revealed {
     pub what: String,
 }
 
+impl Revealed {
+    /// Whether it is what the job was run for.
+    pub(crate) fn is_result(&self) -> bool {
+        ["intersection", "group_totals"].iter().any(|of| self.name.starts_with(of))
+    }
+}
+
 /// What was chosen.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Chosen {
@@ -539,10 +546,7 @@ impl Report {
                 if keys == 1 { "is" } else { "are" }
             ),
             _ => {
-                let result = self
-                    .revealed
-                    .iter()
-                    .find(|r| ["intersection", "group_totals"].iter().any(|of| r.name.starts_with(of)));
+                let result = self.revealed.iter().find(|one| one.is_result());
                 let learners = result.map(|r| r.to.join(" and ")).unwrap_or_default();
                 format!(
                     "Done. You did not ask to learn the result: your {} matched for {learners}.",

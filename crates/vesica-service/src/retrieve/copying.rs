@@ -4,7 +4,7 @@ use super::epoch::{self, CHUNK, Epoch, SKEW, date};
 use super::lookup::{Cache, Places};
 use super::{Copying, Scheme};
 use crate::error::Error;
-use crate::offer::{Offer, hex};
+use crate::offer::{Offer, hex, unhex};
 use crate::suite::Fetched;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Seek, SeekFrom, Write};
@@ -244,7 +244,7 @@ impl<'a> Part<'a> {
 fn is_ours(name: &str) -> bool {
     let of = ["copy-", "changes-"].iter().find_map(|kind| name.strip_prefix(kind));
     let of = of.map(|of| of.strip_suffix(".part").unwrap_or(of));
-    of.is_some_and(|of| of.len() == 16 && of.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    of.and_then(unhex).is_some_and(|of| of.len() == 8)
 }
 
 /// Keeps another process from using the cache: two that used one window would send two sets for one hint.

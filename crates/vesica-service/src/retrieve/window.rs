@@ -19,6 +19,7 @@
 
 use super::misused;
 use crate::error::Error;
+use crate::offer::unhex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vesica_job::disk::{read, replace};
@@ -231,7 +232,7 @@ fn remove_logs(disk: &dyn Disk, folder: &Path, but: Option<&Path>) -> Result<(),
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let id = name.strip_prefix("window-").and_then(|of| of.strip_suffix(".log")).unwrap_or_default();
         // Other programs may have a log there too.
-        let is_ours = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_ours = unhex(id).is_some_and(|id| id.len() == 16);
         if is_ours && Some(&*path) != but {
             disk.remove(&path).map_err(Error::file("cannot remove", &path))?;
         }

@@ -161,10 +161,7 @@ impl Page {
 /// Whether the run told `audience` what the party of `report` learned: how many keys are common, or their sum.
 fn may_see_result(report: &Report, audience: Audience<'_>) -> bool {
     let Audience::Peer(name) = audience else { return true };
-    let told = |one: &crate::tell::report::Revealed| {
-        let is_result = ["intersection", "group_totals"].iter().any(|of| one.name.starts_with(of));
-        is_result && one.to.iter().any(|to| to == name)
-    };
+    let told = |one: &crate::tell::report::Revealed| one.is_result() && one.to.iter().any(|to| to == name);
     // A result with noise is left out: with `dp` each party has another one.
     report.chosen.expects.is_empty() && report.revealed.iter().any(told)
 }

@@ -150,13 +150,13 @@ impl Endpoint {
     }
 
     fn secured(&self, wire: &Wire, trust: Option<&Trust>) -> Secured {
-        let Some(cipher) = wire.cipher() else {
+        if wire.is_plain() {
             let protocol = if self.carried { CARRIED } else { "none" };
-            return Secured { protocol, cipher: None, trust: None, fingerprint: None, ours: None };
-        };
+            return Secured { protocol, ..Secured::plain() };
+        }
         Secured {
             protocol: "TLS 1.3",
-            cipher: Some(cipher),
+            cipher: wire.cipher(),
             trust: trust.map(Trust::to_string),
             fingerprint: wire.chain().first().map(Fingerprint::of),
             ours: wire.ours,

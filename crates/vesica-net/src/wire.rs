@@ -242,6 +242,11 @@ impl Wire {
         }
     }
 
+    /// Whether nobody is authenticated on it.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.crypt, Crypt::Plain)
+    }
+
     /// The cipher suite that was agreed, and how keys were exchanged.
     pub fn cipher(&self) -> Option<String> {
         match &self.crypt {

@@ -47,7 +47,8 @@ pub enum Extra {
     /// The totals of groups with fewer than five common keys, told to whoever learns: what `result = "groups"` with a lower
     /// `shared.groups.least` does not hide, unless `shared.dp` has an epsilon of 2.9 or less. Must be accepted by its name.
     SmallGroups,
-    /// Which of many keys of its choice the other party holds, told to the party with the groups if it learns and makes them up: what
+    /// Which of many keys of its choice the other party holds, and with which values if `shared.sums` adds up or multiplies values of that
+    /// party, told to the party with the groups if it learns and makes them up: what
     /// `result = "groups"` does not hide where `learns` names `shared.groups.of`, unless `shared.dp` has an epsilon of 2.9 or less. Must be accepted by its name.
     ChosenGroups,
     /// Which of some 62 keys of its choice all other parties hold, told to the party with the values if it learns and makes them up: what

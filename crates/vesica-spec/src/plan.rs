@@ -744,7 +744,7 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
     distinct("shared.groups", &names).map_err(|_| {
         SpecError::field(
             "shared.groups",
-            format!("the output would have two columns of one name, of these: {}; give them others in by and in shared.sums", names.join(", ")),
+            format!("the output would have two columns of one name, of these: {}; give them others in by and in shared.sums", names.join(", ").escape_debug()),
         )
     })?;
     let count = |sums: usize| u32::try_from(sums).unwrap_or(u32::MAX);
@@ -804,7 +804,7 @@ fn labels(groups: &Groups) -> Result<u32, SpecError> {
     Ok(groups.number().unwrap_or_default())
 }
 
-/// Sees that one of `shared.sums` says what it adds up.
+/// Sees that one of `shared.sums` says what it adds up. Names are told with escapes: they may stand in an invitation, which a stranger wrote.
 fn added(shared: &Shared, sum: &Sum) -> Result<(), SpecError> {
     let Sum { name, of, product, largest, told } = sum;
     let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
@@ -817,7 +817,7 @@ fn added(shared: &Shared, sum: &Sum) -> Result<(), SpecError> {
             refuse("shared.sums.of", format!("{of:?} is not one of shared.parties ({})", shared.parties.join(", ")))
         }
         (Some(_), None) if *largest == Some(0) => {
-            let why = format!("0 leaves nothing to add up in \"{name}\"; give more, or leave it out");
+            let why = format!("0 leaves nothing to add up in {name:?}; give more, or leave it out");
             refuse("shared.sums.largest", why)
         }
         (Some(_), None) => {
@@ -826,24 +826,24 @@ fn added(shared: &Shared, sum: &Sum) -> Result<(), SpecError> {
                 return Ok(());
             }
             let why = format!(
-                "\"{name}\" is not told and is a factor of no product, so that it is of no use; remove told = false, or the sum"
+                "{name:?} is not told and is a factor of no product, so that it is of no use; remove told = false, or the sum"
             );
             refuse("shared.sums.told", why)
         }
         (None, Some(_)) if largest.is_some() => {
             let why = format!(
-                "bounds values of one party, and \"{name}\" is a product; remove it, and give its factors one each"
+                "bounds values of one party, and {name:?} is a product; remove it, and give its factors one each"
             );
             refuse("shared.sums.largest", why)
         }
         (None, Some(_)) if !told => {
-            let why = format!("\"{name}\" is a product, and nothing is made of a product that is not told; remove it");
+            let why = format!("{name:?} is a product, and nothing is made of a product that is not told; remove it");
             refuse("shared.sums.told", why)
         }
         (None, Some(_)) => Ok(()),
         (None, None) => {
             let why = format!(
-                "\"{name}\" adds up nothing: name the party whose values it adds up, such as of = \"{}\", or two of shared.sums that it \
+                "{name:?} adds up nothing: name the party whose values it adds up, such as of = {:?}, or two of shared.sums that it \
                  multiplies, such as product = [\"spend\", \"views\"]",
                 shared.parties[0]
             );
@@ -851,7 +851,7 @@ fn added(shared: &Shared, sum: &Sum) -> Result<(), SpecError> {
         }
         (Some(_), Some(_)) => {
             let why = format!(
-                "\"{name}\" has both of and product; remove of if it multiplies two sums, and product if it is of one party"
+                "{name:?} has both of and product; remove of if it multiplies two sums, and product if it is of one party"
             );
             refuse("shared.sums.product", why)
         }
@@ -867,9 +867,9 @@ fn factors<'a>(shared: &'a Shared, product: &Sum, owner: &Party) -> Result<Optio
         let Some(factor) = shared.sums.iter().find(|sum| sum.name == *name && sum.of.is_some()) else {
             let names: Vec<&str> =
                 shared.sums.iter().filter(|sum| sum.of.is_some()).map(|sum| sum.name.as_str()).collect();
-            let near = nearest(name, &names).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+            let near = nearest(name, &names).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
             return refuse(format!(
-                "\"{name}\" of \"{}\" is none of shared.sums that has values of one party: add {{ name = \"{name}\", of = \"{}\", largest = 1000 }}, \
+                "{name:?} of {:?} is none of shared.sums that has values of one party: add {{ name = {name:?}, of = {:?}, largest = 1000 }}, \
                  with told = false if its own sum is not to be told{near}",
                 product.name,
                 owner.name()
@@ -881,7 +881,7 @@ fn factors<'a>(shared: &'a Shared, product: &Sum, owner: &Party) -> Result<Optio
     let [of_owner, of_other] = both[..] else { return Ok(None) };
     if !of_owner.is_of(owner.name()) || of_other.is_of(owner.name()) {
         return refuse(format!(
-            "both factors of \"{}\" are values of {}, who can multiply them: bring the products as a column, and add that up",
+            "both factors of {:?} are values of {}, who can multiply them: bring the products as a column, and add that up",
             product.name,
             of_owner.of.as_deref().unwrap_or_default()
         ));
@@ -901,7 +901,7 @@ fn products(shared: &Shared, owner: &Party) -> Result<Products, SpecError> {
         for (bound, factor) in bounds.iter_mut().zip(factors) {
             let Some(largest) = factor.largest else {
                 let why = format!(
-                    "\"{}\" is a factor of \"{}\" and has none: agree on the most that the rows of a key may come to, such as largest = 100000",
+                    "{:?} is a factor of {:?} and has none: agree on the most that the rows of a key may come to, such as largest = 100000",
                     factor.name, product.name
                 );
                 return refuse("shared.sums.largest", why);
@@ -910,7 +910,7 @@ fn products(shared: &Shared, owner: &Party) -> Result<Products, SpecError> {
         }
         if u128::from(bounds[0]) * u128::from(bounds[1]) >= 1 << 62 {
             let why = format!(
-                "the factors of \"{}\" may be {} and {}, and a product from 2^62 on is too large to be added up; agree on smaller ones",
+                "the factors of {:?} may be {} and {}, and a product from 2^62 on is too large to be added up; agree on smaller ones",
                 product.name, bounds[0], bounds[1]
             );
             return refuse("shared.sums.largest", why);

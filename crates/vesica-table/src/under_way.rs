@@ -21,13 +21,17 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use tempfile::{Builder, NamedTempFile, TempDir};
+use tempfile::{Builder, NamedTempFile};
 
 /// How names end.
 const END: &str = ".part";
 
 /// An empty folder that stands in a folder as long as that is under way.
 const MARK: &str = ".vesica-under-way";
+
+/// Why a run ends whose folder is not there any more.
+const ANOTHER: &str =
+    "it is not the folder any more that this run made; see that nobody else writes there, and run again";
 
 /// How often something new is made where another run took the last one for left behind: it did so in the moment before there was a lock.
 const TRIES: u32 = 16;
@@ -68,23 +72,40 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
-    fn of((made, open): (TempDir, File)) -> Self {
-        Self { path: made.keep(), open, is_kept: false }
+    /// The folder of this name, if it is empty as a new one is. Whoever may rename things beside it can have put another one there.
+    fn of((path, open): (PathBuf, File)) -> io::Result<Self> {
+        let mut made = Self { path, open, is_kept: true };
+        if fs::read_dir(made.inside())?.next().is_some() {
+            return Err(io::Error::other(ANOTHER));
+        }
+        made.is_kept = false;
+        Ok(made)
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Fails unless `path` calls this folder.
-    pub fn is_at(&self, path: &Path) -> io::Result<()> {
-        let why = "it is not the folder any more that this run made; see that nobody else writes there, and run again";
-        is_there(path, &self.open).then_some(()).ok_or_else(|| io::Error::other(why))
+    /// The folder, whatever its path calls by now; where the system has no such paths, its path.
+    pub fn inside(&self) -> PathBuf {
+        let by_descriptor = descriptor(&self.open);
+        if by_descriptor.exists() { by_descriptor } else { self.path.clone() }
+    }
+
+    /// Whether `path` calls this folder.
+    pub fn is_at(&self, path: &Path) -> io::Result<bool> {
+        is_named(path, &self.open)
+    }
+
+    /// Fails unless the path calls it that it was begun under.
+    pub fn is_there(&self) -> io::Result<()> {
+        if self.is_at(&self.path)? { Ok(()) } else { Err(io::Error::other(ANOTHER)) }
     }
 
     /// From here on the folder is a result, and no run removes it. One that is killed before the folder is in its place leaves it.
     pub fn done(&self, mode: Permissions) -> io::Result<()> {
-        fs::remove_dir(self.path.join(MARK))?;
+        self.is_there()?;
+        fs::remove_dir(self.inside().join(MARK))?;
         self.open.set_permissions(mode)?;
         self.open.sync_all()
     }
@@ -99,16 +120,16 @@ impl Drop for Begun {
     fn drop(&mut self) {
         if !self.is_kept {
             // What cannot be removed stays, and the next run looks at it.
-            let _ = clear(&self.open, &self.path, true);
+            let _ = clear(&self.inside(), &self.path, true);
         }
     }
 }
 
 /// A new folder in `above` that nobody else can look into, and the mode that folders have there.
 pub(crate) fn folder(above: &Path) -> io::Result<(Begun, Permissions)> {
-    let made = Begun::of(locked(above, &File::try_lock)?);
+    let made = Begun::of(locked(above, &File::try_lock)?)?;
     // Behind the lock: of a run that is killed before, an empty folder is left. Made with the usual mode, the mark shows what is left of that.
-    let mark = made.path().join(MARK);
+    let mark = made.inside().join(MARK);
     fs::create_dir(&mark)?;
     let usual = fs::metadata(&mark)?.permissions();
     Ok((made, usual))
@@ -125,35 +146,48 @@ pub(crate) fn name(
 }
 
 /// A new folder in `above`, and the lock of it, which `lock` takes. Where there are no locks nobody gets one, and what is left behind stays.
-fn locked(above: &Path, lock: &dyn Fn(&File) -> Result<(), TryLockError>) -> io::Result<(TempDir, File)> {
+fn locked(above: &Path, lock: &dyn Fn(&File) -> Result<(), TryLockError>) -> io::Result<(PathBuf, File)> {
     let make = |begin: &str| {
-        Builder::new().prefix(begin).suffix(END).permissions(Permissions::from_mode(0o700)).tempdir_in(above)
+        let only_ours = Permissions::from_mode(0o700);
+        Ok::<_, io::Error>(Builder::new().prefix(begin).suffix(END).permissions(only_ours).tempdir_in(above)?.keep())
     };
+    // No link is followed, and no pipe waited for.
+    let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
+    let open = |made: &Path| File::options().read(true).custom_flags(flags).open(made);
     let plain = || {
         let made = make(PLAIN)?;
-        let file = File::open(made.path())?;
+        let file = open(&made)?;
         Ok((made, file))
     };
     let Some(begin) = begin(above) else { return plain() };
     for _ in 0..TRIES {
         let made = make(&begin)?;
-        let file = match File::open(made.path()) {
+        let file = match open(&made) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             opened => opened?,
         };
         match lock(&file) {
-            Ok(()) if is_there(made.path(), &file) => return Ok((made, file)),
+            Ok(()) if is_named(&made, &file).unwrap_or(false) => return Ok((made, file)),
             Ok(()) | Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(_)) => return plain(),
+            Err(TryLockError::Error(_)) => {
+                let _ = fs::remove_dir(&made);
+                return plain();
+            }
         }
+        // A folder that holds anything is another one, and is not removed.
+        let _ = fs::remove_dir(&made);
     }
     Err(io::Error::other("other runs remove what is begun here: run again when they have begun"))
 }
 
 /// Whether `path` calls what is open. On NFS a folder that was removed cannot even be asked how many names it has.
-fn is_there(path: &Path, open: &File) -> bool {
-    let both = fs::symlink_metadata(path).ok().zip(open.metadata().ok());
-    both.is_some_and(|(named, open)| (named.dev(), named.ino()) == (open.dev(), open.ino()))
+fn is_named(path: &Path, open: &File) -> io::Result<bool> {
+    let named = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        named => named?,
+    };
+    let open = open.metadata()?;
+    Ok((named.dev(), named.ino()) == (open.dev(), open.ino()))
 }
 
 /// Removes from `folder` what runs left that were killed. What cannot be removed stays: it is in nobody's way.
@@ -184,31 +218,34 @@ fn remove_left(path: &Path) -> io::Result<()> {
     if meta.is_file() {
         return fs::remove_file(path);
     }
+    // By the descriptor: nobody can put another folder in the place of the one that was locked.
+    let inside = descriptor(&left);
     // Somebody who may rename things here can have given its name to a folder of results. That one has no mark of this user's.
-    match fs::symlink_metadata(descriptor(&left).join(MARK)).is_ok_and(|mark| mark.is_dir() && mark.uid() == user) {
-        true => clear(&left, path, false),
+    match fs::symlink_metadata(inside.join(MARK)).is_ok_and(|mark| mark.is_dir() && mark.uid() == user) {
+        true => clear(&inside, path, false),
         // One that holds anything stays.
         false => fs::remove_dir(path),
     }
 }
 
-/// Removes what a run put into the folder that is open, or all files, and the folder, if `path` calls it and it holds nothing else.
-fn clear(open: &File, path: &Path, all: bool) -> io::Result<()> {
-    // By the descriptor: nobody can put another folder in the place of this one.
-    let by_descriptor = descriptor(open);
-    // Where the system has no such paths, it is looked at beforehand.
-    let inside = match fs::read_dir(&by_descriptor) {
-        Err(_) if is_there(path, open) => path,
-        _ => &by_descriptor,
-    };
+/// Removes what a run put into the folder `inside`, or all that is there, and the folder, if `path` calls it and it holds nothing else.
+fn clear(inside: &Path, path: &Path, all: bool) -> io::Result<()> {
+    let mut removed = Ok(());
     for entry in fs::read_dir(inside)? {
-        let name = entry?.file_name();
-        let is_begun = name != MARK && name.as_encoded_bytes().starts_with(PLAIN.as_bytes());
-        if is_begun || is_part(&name) || all && name != MARK {
-            fs::remove_file(inside.join(name))?;
-        }
+        let entry = entry?;
+        let (name, at) = (entry.file_name(), inside.join(entry.file_name()));
+        let is_begun = name.as_encoded_bytes().starts_with(PLAIN.as_bytes());
+        let is_removed = name != MARK && (all || is_begun || is_part(&name));
+        // What cannot be removed keeps nothing else here.
+        removed = removed.and(match is_removed {
+            false => Ok(()),
+            // Such as one that a desktop puts there.
+            true if all && entry.file_type()?.is_dir() => fs::remove_dir_all(at),
+            true => fs::remove_file(at),
+        });
     }
-    // Last: where this is killed, the next run goes on with it.
+    // Where rows may be left, the mark stays, and the next run goes on.
+    removed?;
     match fs::remove_dir(inside.join(MARK)) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -256,8 +293,7 @@ mod tests {
         // The last moment of a run: the folder has its mode, and the mark is there.
         fs::set_permissions(&left, Permissions::from_mode(0o755)).unwrap();
         living.keep();
-        drop(empty.1);
-        let _ = empty.0.keep();
+        drop(empty);
         assert_eq!((names_in(&left).len(), names_in(dir.path()).len()), (5, 2));
         sweep(dir.path());
         assert_eq!(names_in(dir.path()), [""; 0]);
@@ -273,13 +309,46 @@ mod tests {
         let (name, away, results) = (living.path().to_owned(), dir.path().join("away"), dir.path().join("results"));
         fs::create_dir(&results).unwrap();
         fs::write(part(&results), "mine").unwrap();
-        living.is_at(&name).unwrap();
+        living.is_there().unwrap();
         fs::rename(&name, &away).unwrap();
         fs::rename(&results, &name).unwrap();
-        assert!(living.is_at(&name).is_err() && living.is_at(&away).is_ok() && living.done(usual).is_err());
+        assert!(living.is_there().is_err() && living.is_at(&away).unwrap() && living.done(usual).is_err());
         drop(living);
         // The rows that were under way are gone, and the results are not.
         assert_eq!((names_in(&away), fs::read_to_string(part(&name)).unwrap()), (Vec::new(), "mine".to_owned()));
+    }
+
+    /// The same in the moment in which a folder is made: it is not empty, and nothing comes into it or is taken out of it.
+    #[test]
+    fn a_folder_that_is_not_empty_is_not_the_one_that_was_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let results = dir.path().join("results");
+        let put = || {
+            fs::create_dir(&results).unwrap();
+            fs::write(results.join("part-000000.csv"), "mine").unwrap();
+        };
+        let swapped = |answer: Result<(), ErrorKind>| {
+            put();
+            let lock = |_: &File| {
+                let made = names_in(dir.path()).into_iter().find(|name| name.starts_with(PLAIN)).unwrap();
+                fs::remove_dir(dir.path().join(&made)).unwrap();
+                fs::rename(&results, dir.path().join(made)).unwrap();
+                answer.map_err(|kind| TryLockError::Error(kind.into()))
+            };
+            let locked = locked(dir.path(), &lock).map(|(path, file)| drop((path, file)));
+            let there = names_in(dir.path()).into_iter().map(|name| dir.path().join(name));
+            let there = there.filter(|path| !names_in(path).is_empty()).collect::<Vec<_>>();
+            assert_eq!(there.len(), 1, "{locked:?}");
+            assert_eq!(names_in(&there[0]), ["part-000000.csv"]);
+            fs::remove_dir_all(&there[0]).unwrap();
+        };
+        swapped(Err(ErrorKind::Unsupported));
+        // And where it is opened by the name already.
+        put();
+        let open = File::open(&results).unwrap();
+        let made = Begun::of((results.clone(), open)).err().unwrap();
+        assert!(made.to_string().contains("nobody else writes there"), "{made}");
+        assert_eq!(names_in(&results), ["part-000000.csv"]);
     }
 
     #[test]
@@ -328,7 +397,6 @@ mod tests {
         let (made, _) = fails(ErrorKind::Unsupported).unwrap();
         let ours = begin(dir.path()).unwrap();
         assert!(names_in(dir.path()).iter().all(|name| name.starts_with(PLAIN) && !name.starts_with(&ours)));
-        let made = made.keep();
         sweep(dir.path());
         assert!(made.exists());
         // A file under way is closed to others before it has its name, and so is a folder.
@@ -359,7 +427,7 @@ mod tests {
         };
         let (made, lock) = locked(dir.path(), &lock).unwrap();
         assert_eq!(asked.get(), 3);
-        assert!(is_there(made.path(), &lock) && names_in(dir.path()).len() == 1);
+        assert!(is_named(&made, &lock).unwrap() && names_in(dir.path()).len() == 1);
         let always = locked(dir.path(), &|_| Err(TryLockError::WouldBlock)).unwrap_err();
         assert!(always.to_string().contains("other runs remove"), "{always}");
     }

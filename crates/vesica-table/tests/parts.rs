@@ -181,6 +181,7 @@ fn a_folder_that_lacks_parts_is_no_output() {
         let mut sink = create(&out, &table.facts()).unwrap();
         gather(&*table, picks, 64 << 20, 1, dir.path(), &mut *sink).unwrap();
         fs::write(under_way().join(".DS_Store"), "").unwrap();
+        fs::create_dir_all(under_way().join("@eaDir/of a desktop")).unwrap();
         sink
     };
     let take = || fs::remove_file(under_way().join("part-000001.csv")).unwrap();
@@ -193,10 +194,30 @@ fn a_folder_that_lacks_parts_is_no_output() {
     let late = late.commit().unwrap_err().to_string();
     assert_eq!(names(dir.path()), ["in.csv"]);
     written().finish().unwrap().commit().unwrap();
-    assert_eq!(names(&out.path)[..2], [".DS_Store", "part-000000.csv"]);
-    let parts = names(&out.path).len() - 1;
+    assert_eq!(names(&out.path)[..3], [".DS_Store", "@eaDir", "part-000000.csv"]);
+    let parts = names(&out.path).len() - 2;
     let told = format!("has {} of {parts} parts; see that nobody else writes there, and run again", parts - 1);
     assert!(parts > 2 && early.contains(&told) && late.contains(&told), "{early}; {late}");
+}
+
+/// Somebody who may rename things there puts a folder of results under the name that the output has meanwhile, and its part keeps what it has.
+#[test]
+fn a_part_takes_no_place_in_another_folder() {
+    let dir = dir();
+    let table = table(&file(&dir, "in.csv", "id,v\n1,x\n"));
+    let out = output(dir.path().join("out"), Parts::Bytes(MIB));
+    let mut picks = Picks::new(1 << 20, 1 << 20, dir.path()).unwrap();
+    picks.push_turn(RowId(0), 1).unwrap();
+    let mut sink = create(&out, &table.facts()).unwrap();
+    gather(&*table, picks, 64 << 20, 1, dir.path(), &mut *sink).unwrap();
+    let name = names(dir.path()).into_iter().find(|name| name.starts_with(".vesica-")).unwrap();
+    let (name, away) = (dir.path().join(name), dir.path().join("away"));
+    fs::rename(&name, &away).unwrap();
+    fs::create_dir(&name).unwrap();
+    fs::write(name.join("part-000000.csv"), "mine").unwrap();
+    let error = sink.finish().err().unwrap().to_string();
+    assert!(error.contains("nobody else writes there"), "{error}");
+    assert_eq!((fs::read_to_string(name.join("part-000000.csv")).unwrap(), names(&away)), ("mine".to_owned(), vec![]));
 }
 
 #[test]

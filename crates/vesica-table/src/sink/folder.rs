@@ -22,9 +22,10 @@ pub(super) struct FolderSink {
     place: PathBuf,
     /// The mode that the folder is to have.
     mode: Permissions,
-    under_way: Begun,
     how: How,
+    /// Dropped before the folder: on NFS a file that is open keeps it.
     now: Option<Part>,
+    under_way: Begun,
     /// Parts that are finished, their bytes, and the rows that came.
     parts: u64,
     bytes: u64,
@@ -59,7 +60,7 @@ impl FolderSink {
             Parts::Files => How::Files(files, Cuts::default(), None),
         };
         let (now, parts, bytes, rows, allowed) = (None, 0, 0, 0, None);
-        let mut sink = Self { mould, place, mode, under_way, how, now, parts, bytes, rows, allowed };
+        let mut sink = Self { mould, place, mode, how, now, under_way, parts, bytes, rows, allowed };
         // What cannot be written is known before the first row.
         sink.now = Some(sink.part()?);
         Ok(sink)
@@ -77,17 +78,24 @@ impl FolderSink {
             }
             _ => format!("part-{:06}.{ending}", self.parts),
         };
-        let at = self.under_way.path();
-        self.under_way.is_at(at).map_err(|e| Error::writing(&self.place, e))?;
-        let mut sink = self.mould.open(Some(at.join(name)))?;
+        self.is_there()?;
+        let mut sink = self.mould.open(Some(self.under_way.path().join(name)))?;
         self.allowed.inspect(|(workers, memory)| sink.allow(*workers, *memory));
         Ok(Part { sink, bytes: 0 })
+    }
+
+    /// Fails if the path calls another folder than the one that was begun.
+    fn is_there(&self) -> Result<(), Error> {
+        self.under_way.is_there().map_err(|e| Error::writing(&self.place, e))
     }
 
     /// Ends the part under way, if there is one.
     fn end(&mut self) -> Result<(), Error> {
         if let Some(part) = self.now.take() {
-            self.bytes += part.sink.finish()?.commit()?.bytes;
+            let part = part.sink.finish()?;
+            // It gets its name by the path: in another folder that is called so by now it would take the place of a part.
+            self.is_there()?;
+            self.bytes += part.commit()?.bytes;
             self.parts += 1;
         }
         Ok(())
@@ -153,17 +161,29 @@ impl FolderSink {
         // The lock is held until the folder is in its place.
         let Self { place, mode, under_way, parts, bytes, rows, .. } = *self;
         let writing = |e| Error::writing(&place, e);
-        whole(under_way.path(), &place, parts)?;
+        whole(&under_way.inside(), &place, parts)?;
         under_way.done(mode).map_err(writing)?;
         // An empty folder gives way. One that has come to hold something meanwhile does not.
-        fs::rename(under_way.path(), &place).map_err(|error| match error.kind() {
-            std::io::ErrorKind::DirectoryNotEmpty => Error::NotEmpty { path: place.clone() },
-            _ => writing(error),
-        })?;
-        // Whoever moved another one there, or took some away while it was moved, is found out here.
-        let is_there = under_way.is_at(&place).map_err(writing);
-        under_way.keep();
-        is_there?;
+        let moved = fs::rename(under_way.path(), &place);
+        match (under_way.is_at(&place), moved) {
+            // A file system of a network may say of what it has done that it failed.
+            (Ok(true), _) => under_way.keep(),
+            (_, Err(error)) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {
+                return Err(Error::NotEmpty { path: place.clone() });
+            }
+            (_, Err(error)) => return Err(writing(error)),
+            // Its rows go, wherever it was moved.
+            (Ok(false), Ok(())) => {
+                let why = "what stands there now is another folder, which somebody moved there while the result was written: see whose it is \
+                           before you remove it, and that nobody else writes there";
+                return Err(writing(std::io::Error::other(why)));
+            }
+            (Err(error), Ok(())) => {
+                under_way.keep();
+                return Err(writing(error));
+            }
+        }
+        // Whoever took some away while it was moved is found out here.
         whole(&place, &place, parts)?;
         let above = folder(&place);
         File::open(&above).and_then(|above| above.sync_all()).map_err(|e| Error::writing(&above, e))?;
@@ -210,7 +230,7 @@ impl Sink for FolderSink {
         }
         self.end()?;
         // The other parties are there still, and hear of it.
-        whole(self.under_way.path(), &self.place, self.parts)?;
+        whole(&self.under_way.inside(), &self.place, self.parts)?;
         Ok(Staged::new(self.rows, move || self.commit()))
     }
 }

@@ -1116,8 +1116,13 @@ def test_parts_of_a_run_that_has_not_ended_are_this_runs_to_write(bucket: str, t
     lost = OSError("Error performing PUT https://a.example/b/c?sv=2026&sig=S%3D in 3s - 403: <Code>No</Code>\n\nDebug source:\nuri: https://a.example/b/c?sig=S")
     assert storage.why(lost) == "Error performing PUT https://a.example/b/c in 3s - 403: <Code>No</Code>"
     for body, left in (
-        ('<?xml version="1.0"?><Error xmlns="a"><Code>No</Code><Token xmlns="b">SECRET</Token></Error>', '<Error xmlns="a"><Code>No</Code></Error>'),
-        ("<Error><Message>not now</Message><s3:Token>SECRET</s3:Token></Error>", "<Error><Message>not now</Message></Error>"),
+        ('<?xml version="1.0"?><Error xmlns="a"><Code>No</Code><Token xmlns="b">SECRET</Token></Error>', "<Code>No</Code>"),
+        ("<Error><Message>not now</Message><s3:Token>SECRET</s3:Token></Error>", "<Message>not now</Message>"),
+        ("<Code>No</Code><Token>SECRET<b>x</b></Token>", "<Code>No</Code>"),
+        ("<Code>No</Code><Token><![CDATA[SECRET]]></Token>", "<Code>No</Code>"),
+        ("<Token>SEC<!-- c -->RET</Token><Code>No</Code>", "<Code>No</Code>"),
+        ("<Error Token='SECRET'><Code>No</Code></Error>", "<Code>No</Code>"),
+        ('<Code>No</Code><Token a="SECRET', "<Code>No</Code>"),
         ("<Code>No</Code><CanonicalRequest>GET x-amz-security-token:SECR", "<Code>No</Code>"),
         ("<Code>No</Code><Token>SECRET</Tok", "<Code>No</Code>"),
         ("<Code>No</Code><Token>SECRET<", "<Code>No</Code>"),

@@ -4,6 +4,7 @@ mod book;
 mod built;
 mod circles;
 mod claims;
+mod defects;
 mod deny;
 mod dist;
 mod errors;
@@ -19,6 +20,7 @@ mod traces;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use vesica_cpu::Backend;
 
 const HELP: &str = "\
 cargo xtask CHORE
@@ -58,7 +60,8 @@ cargo xtask CHORE
                  no time depends on a secret: on the best back end of this CPU, 20 seconds a kernel; wants a quiet machine
   sim [--kind KIND] [SEED [COUNT]] [--long]
                  runs of two parties on virtual time, network and disk, broken as a seed says: 1,000 seeds from 0, or COUNT from SEED; one
-                 seed alone is told in words; --long goes on until ten fail; KIND is honest, greedy, power or liar
+                 seed alone is told in words; --long goes on until ten fail; KIND is honest, greedy, power, liar, rollback, service or three
+  sim defects    puts each defect of crates/vesica-sim/defects into a copy of the code, and says which seed finds it
   shaped LISTEN TARGET MBIT MS
                  relay TCP connections over a network of that rate each way and that round trip, to measure jobs on
 ";
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         ["secrets", "arm", cases @ ..] => traces::compare(cases),
         ["secrets", "time", cases @ ..] => secrets::time(&root(), cases),
         ["secrets", cases @ ..] => secrets::watch(&root(), cases),
+        ["sim", "defects"] => defects::find(),
         ["sim", asked @ ..] => simulate(asked),
         ["shaped", listen, target, mbit, round_trip] => shaped::relay(listen, target, mbit, round_trip),
         ["gen", "--check"] => reference::generate(&root(), true),
@@ -145,6 +149,7 @@ fn ci(long: bool) -> Chore {
     machines::everything_for_arm()?;
     dist::run(None)?;
     dist::wheel(None)?;
+    defects::find()?;
     fuzz::run(&[])
 }
 
@@ -168,32 +173,20 @@ fn test(long: bool) -> Chore {
     // Many tests wait, for a peer that has died or a patience that ends: three times as many at once as there are cores.
     let threads = (3 * std::thread::available_parallelism().map_or(1, usize::from)).to_string();
     run("cargo", &["test", "--workspace", "--no-fail-fast"], &[("RUST_TEST_THREADS", &threads)])?;
-    for cpu in ["portable", "neon", "avx2"] {
-        if supports(cpu) {
-            // The kernels' own tests go through every instruction set by themselves, and `transcripts` holds the messages of every
-            // protocol to the same bytes on each. What is lost of many keys, how noise falls and what becomes of a message that
-            // somebody spoiled depends on sizes, coins and bytes, which every set shares: once is enough for these.
-            for test in built::tests("vesica-psi")? {
-                let less = ["--skip", "half_a_million", "--skip", "dp::", "--skip", "hostile"];
-                run(&test.display().to_string(), &less, &[("VESICA_CPU", cpu)])?;
-            }
+    // The last one is the best, on which all of them ran.
+    for cpu in Backend::available().iter().rev().skip(1) {
+        // The kernels' own tests go through every instruction set by themselves, and `transcripts` holds the messages of every
+        // protocol to the same bytes on each. What is lost of many keys, how noise falls and what becomes of a message that
+        // somebody spoiled depends on sizes, coins and bytes, which every set shares: once is enough for these.
+        for test in built::tests("vesica-psi")? {
+            let less = ["--skip", "half_a_million", "--skip", "dp::", "--skip", "hostile"];
+            run(&test.display().to_string(), &less, &[("VESICA_CPU", cpu.name())])?;
         }
     }
     if long {
         run("cargo", &["test", "--release", "--workspace", "--", "--ignored"], &[])?;
     }
     Ok(())
-}
-
-fn supports(cpu: &str) -> bool {
-    match cpu {
-        "portable" => true,
-        #[cfg(target_arch = "aarch64")]
-        "neon" => std::arch::is_aarch64_feature_detected!("aes"),
-        #[cfg(target_arch = "x86_64")]
-        "avx2" => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
-        _ => false,
-    }
 }
 
 /// The folder of the workspace.

@@ -4,13 +4,14 @@
 //! secrets (A. Langley, "ctgrind", 2010). The places where that is so by design stand in `secrets.toml`, each with its reason and with
 //! the words of SECURITY.md that say so. What is found elsewhere fails, and so does an entry that is not found any more.
 
-use crate::{Chore, output, run, say, supports};
+use crate::{Chore, output, run, say};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
+use vesica_cpu::Backend;
 
 /// The profile that the cases are compiled by: what is released, with the lines of findings.
 const PROFILE: &str = "secrets";
@@ -25,7 +26,7 @@ const ALL: &str = "*";
 /// The cases with a leak on purpose.
 pub const SEEDED: &str = "seeded/";
 /// The back ends whose instructions Valgrind knows. It knows nothing of AVX-512.
-const WATCHED: [&str; 2] = ["portable", "avx2"];
+const WATCHED: [Backend; 2] = [Backend::Portable, Backend::Avx2];
 
 /// A place in the sources where a branch or an address depends on a secret.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -70,7 +71,7 @@ pub fn watch(root: &Path, names: &[&str]) -> Chore {
     if cases.is_empty() {
         return Err(format!("no case begins with {}; {CRATE} has {}", names.join(", "), list.replace('\n', " ")));
     }
-    let backends: Vec<&str> = WATCHED.into_iter().filter(|cpu| supports(cpu)).collect();
+    let backends: Vec<&str> = WATCHED.into_iter().filter(|cpu| cpu.is_available()).map(Backend::name).collect();
     let findings = all(root, &program, &backends, &cases)?;
     let mut wrong = judge(&findings, &allowed, &backends, &cases);
     if names.is_empty() {

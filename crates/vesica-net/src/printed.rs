@@ -62,6 +62,11 @@ fn printed_within(
     // Of one size from the start: a buffer that grows leaves copies of the secret behind.
     let mut secret = Zeroizing::new(vec![0; MOST + 1]);
     let mut len = 0;
+    // One of another user's may still ask at the terminal, and read what is meant for whatever comes next.
+    let ended = |running: &mut Running, why: String| match running.stop() {
+        true => why,
+        false => format!("{why}; this user cannot end it, so it may go on and ask: end it yourself"),
+    };
     if let Some(mut from) = running.stdout.take() {
         loop {
             if let Some(why) = over() {
@@ -70,7 +75,7 @@ fn printed_within(
                         "{the_program} ended, and a process that it has started holds its standard output open; see that nothing goes on \
                          in the background"
                     ),
-                    _ => why,
+                    _ => ended(&mut running, why),
                 });
             }
             if !ready(&from).map_err(failed)? {
@@ -91,7 +96,7 @@ fn printed_within(
         match running.ended().map_err(failed)? {
             Some(status) => break status,
             None => match over() {
-                Some(why) => return Err(why),
+                Some(why) => return Err(ended(&mut running, why)),
                 None => std::thread::sleep(LOOK),
             },
         }

@@ -61,14 +61,17 @@ impl Running {
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
+
+    /// Ends it, and says whether it has ended: one of another user, such as sudo's, cannot be killed, and goes on.
+    pub fn stop(&mut self) -> bool {
+        let has_ended = |child: &mut Child| matches!(child.try_wait(), Ok(Some(_)));
+        has_ended(&mut self.child) || self.child.kill().is_ok() && self.child.wait().is_ok()
+    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One of another user, such as sudo's, cannot be killed. Its end is not waited for.
-        if !matches!(self.child.try_wait(), Ok(Some(_))) && self.child.kill().is_ok() {
-            let _ = self.child.wait();
-        }
+        self.stop();
     }
 }
 

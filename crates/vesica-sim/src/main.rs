@@ -12,12 +12,13 @@ use std::sync::{Mutex, PoisonError};
 use vesica_sim::case::Kind;
 use vesica_sim::{Played, kind, play};
 
-const HELP: &str =
-    "vesica-sim [--kind KIND] [SEED] [COUNT]: plays so many seeds, or one seed in words; --long until ten fail";
+const HELP: &str = "vesica-sim [--kind KIND] [SEED] [COUNT]: plays so many seeds, or one seed in words; --long until ten fail, --first until one does";
 
 fn main() -> ExitCode {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     let long = args.iter().position(|arg| arg == "--long").map(|at| args.remove(at)).is_some();
+    let first = args.iter().position(|arg| arg == "--first").map(|at| args.remove(at)).is_some();
+    let most = if first { 1 } else { 10 };
     let only =
         args.iter().position(|arg| arg == "--kind").map(|at| args.drain(at..(at + 2).min(args.len())).next_back());
     let only = only.flatten().map(|name| Kind::ALL.into_iter().find(|kind| format!("{kind:?}").to_lowercase() == name));
@@ -29,11 +30,11 @@ fn main() -> ExitCode {
     let only = only.flatten();
     let fits = |seed: u64| only.is_none_or(|only| only == kind(seed));
     match numbers[..] {
-        [] if long => all(0, u64::MAX, &fits),
-        [seed] if long => all(seed, u64::MAX, &fits),
-        [] => all(0, 1000, &fits),
+        [] if long => all(0, u64::MAX, (&fits, most)),
+        [seed] if long => all(seed, u64::MAX, (&fits, most)),
+        [] => all(0, 1000, (&fits, most)),
         [seed] => one(seed),
-        [seed, count] => all(seed, count, &fits),
+        [seed, count] => all(seed, count, (&fits, most)),
         _ => {
             say(HELP);
             ExitCode::FAILURE
@@ -106,7 +107,7 @@ fn stay_on(number: usize) {
 #[cfg(not(target_os = "linux"))]
 fn stay_on(_: usize) {}
 
-fn all(first: u64, count: u64, fits: &(dyn Fn(u64) -> bool + Sync)) -> ExitCode {
+fn all(first: u64, count: u64, (fits, most): (&(dyn Fn(u64) -> bool + Sync), usize)) -> ExitCode {
     let next = AtomicU64::new(0);
     let found = Mutex::new((0_u64, 0_u64, 0_u64, Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
@@ -117,7 +118,7 @@ fn all(first: u64, count: u64, fits: &(dyn Fn(u64) -> bool + Sync)) -> ExitCode 
                 stay_on(number);
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
-                    if at >= count || found.lock().unwrap_or_else(PoisonError::into_inner).3.len() >= 10 {
+                    if at >= count || found.lock().unwrap_or_else(PoisonError::into_inner).3.len() >= most {
                         return;
                     }
                     let seed = first.wrapping_add(at);

@@ -79,10 +79,10 @@ class StoreError(ConfigError):
 def why(error: Exception) -> str:
     """What a client of an object store says of an error, on a line. Behind that it has the request; what may be signed in an address is left out."""
     said = str(error).partition("\n\nDebug source")[0]
-    # Of what the store answers only these two, also where it is cut: others may have an id, a signature or a token.
-    said = re.sub(
-        r"<\?[^>]*>|<([\w.:-]+)(?:\s[^<>]*)?>[^<]*(?:</\1>|(?:<[^>]*)?\Z)", lambda of: of[0] if of[1] in ("Code", "Message") else "", said
-    )
+    # Of what the store answers only these two: others may have an id, a signature or a token.
+    if answer := re.search(r"<[A-Za-z?!]", said):
+        told = re.findall(r"<(Code|Message)(?:\s[^<>]*)?>([^<]*)</\1>", said[answer.start() :])
+        said = said[: answer.start()] + "".join(f"<{name}>{text}</{name}>" for name, text in told)
     return " ".join(re.sub(r"\?[^\s\"<>]*", "", said).split())
 
 

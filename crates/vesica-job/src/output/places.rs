@@ -88,10 +88,10 @@ impl<'a> Places<'a> {
         for (at, (file, place)) in self.files.iter().zip(&places).enumerate() {
             let is_met = |(other, there): &(&File<'_>, &PathBuf)| match (is_one(place, there), [file.is, other.is]) {
                 (true, both) => both != [Is::Read; 2],
-                (false, both) => both.contains(&Is::Written) && (place.starts_with(there) || there.starts_with(place)),
+                (false, both) => both.contains(&Is::Written) && (is_in(place, there) || is_in(there, place)),
             };
             if let Some((other, there)) = self.files.iter().zip(&places).take(at).find(is_met) {
-                let what = if place.starts_with(there) { "is" } else { "holds" };
+                let what = if is_in(place, there) { "is" } else { "holds" };
                 return refused(file, &format!("{what} a file of {}", other.field));
             }
             let holds = |table: &&&dyn Table| table.facts().source.is_some_and(|source| source.holds(&file.path));
@@ -111,6 +111,11 @@ fn is_one(place: &Path, other: &Path) -> bool {
         Some((folder.dev(), folder.ino(), place.file_name()?.to_owned()))
     };
     place == other || place.file_name() == other.file_name() && of(place).is_some_and(|one| of(other) == Some(one))
+}
+
+/// Whether a place is another one, or in a folder that is.
+fn is_in(place: &Path, folder: &Path) -> bool {
+    place.ancestors().any(|above| is_one(above, folder))
 }
 
 #[cfg(test)]
@@ -199,6 +204,11 @@ mod tests {
         assert!(!is_one(&one.join("bob.kept"), &other.join("bob.csv")));
         assert!(!is_one(&one.join("bob.kept"), &third.join("bob.kept")));
         assert!(!is_one(&one.join("bob.kept"), &dir.path().join("none/bob.kept")));
+        // The folder of parts is written, and something in it is another file of the job.
+        fs::create_dir(one.join("day")).unwrap();
+        assert!(is_in(&other.join("day/kept/bob"), &one.join("day")) && is_in(&one.join("day"), &other.join("day")));
+        assert!(!is_in(&one.join("day"), &other.join("day/kept/bob")));
+        assert!(!is_in(&third.join("day/kept/bob"), &one.join("day")));
     }
 
     /// Files of keys and certificates are replaced by nothing; they may be one.

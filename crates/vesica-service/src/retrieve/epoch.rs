@@ -397,7 +397,14 @@ impl Epoch {
 /// Whether the folder has an epoch, or any file of one.
 pub fn are_in(folder: &Path) -> bool {
     let mut names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    names.any(|name| name == NAME || name.as_encoded_bytes().starts_with(b"epoch-"))
+    names.any(|name| name == NAME || name.to_str().is_some_and(|name| number_of(name).is_some()))
+}
+
+/// The number of the epoch that a service calls a file so for, to the last letter. Other programs have a log in `epoch-of-bob.log`.
+pub fn number_of(name: &str) -> Option<u64> {
+    let of = name.strip_prefix("epoch-")?;
+    let number = [".table", ".hint", ".log", ".keys"].iter().find_map(|end| of.strip_suffix(end))?;
+    number.parse().ok().filter(|read: &u64| read.to_string() == number)
 }
 
 /// A time as people read it.
@@ -416,4 +423,30 @@ const MOST_CHUNKS: u64 = (crate::link::WINDOW as u64 - 1024) / 32;
 /// The hash of each chunk of a copy.
 pub fn sums(copy: &[u8]) -> Vec<u8> {
     copy.chunks(CHUNK).flat_map(|chunk| *blake3::hash(chunk).as_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_other_programs_are_of_no_epoch() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [
+            "epoch-of-bob.log",
+            "epoch-.log",
+            "epoch-01.log",
+            "epoch-+1.log",
+            "epoch-1.txt",
+            "epoch-1.log.gz",
+            "epoch-1",
+        ] {
+            assert_eq!(number_of(name), None, "{name}");
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert!(!are_in(dir.path()));
+        assert_eq!(number_of("epoch-12.keys"), Some(12));
+        std::fs::write(dir.path().join("epoch-0.table"), "").unwrap();
+        assert!(are_in(dir.path()));
+    }
 }

@@ -340,8 +340,7 @@ fn newest(store: &Path) -> Result<u64, Error> {
     let mut newest = 0;
     for entry in std::fs::read_dir(store).map_err(Error::file("cannot read", store))? {
         let name = entry.map_err(Error::file("cannot read", store))?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix("epoch-")?.split_once('.')?.0.parse().ok());
-        newest = newest.max(number.unwrap_or(0));
+        newest = newest.max(name.to_str().and_then(epoch::number_of).unwrap_or(0));
     }
     Ok(newest)
 }
@@ -355,18 +354,11 @@ pub fn remove_others(plan: &ServePlan, epoch: &Epoch) -> Result<(), Error> {
         let entry = entry.map_err(Error::file("cannot read", &plan.store))?;
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
-        if is_ours(name) && !kept.iter().any(|kept| kept == name) {
+        if epoch::number_of(name).is_some() && !kept.iter().any(|kept| kept == name) {
             std::fs::remove_file(entry.path()).map_err(Error::file("cannot remove", &entry.path()))?;
         }
     }
     Ok(())
-}
-
-/// Whether a service calls a file of an epoch so, whose name says its number and nothing else. Other programs have a log in `epoch-of-bob.log`.
-fn is_ours(name: &str) -> bool {
-    let ends = [".table", ".hint", ".log", ".keys"];
-    let number = name.strip_prefix("epoch-").and_then(|of| ends.iter().find_map(|end| of.strip_suffix(end)));
-    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The records of rows, each in its place.

@@ -486,8 +486,8 @@ def growth(table: tables.Table, known: list, first: str) -> str:
 
 
 FITS = """A power of n is found by least squares of the logarithms, and a line by least squares of relative errors, through at least three
-sizes, but for times that other work disturbed or another machine measured. Behind each stands the largest factor by which it misses a size;
-one that misses by more than 1.25× is called none.
+sizes, without times that other work disturbed or another machine measured. Behind it stands the largest factor by which it misses a
+size; above 1.25× it is none.
 """
 
 

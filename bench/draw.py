@@ -63,7 +63,7 @@ def everything() -> dict[Path, str]:
     return drawn
 
 
-DOUBTS = """Some of what published tables say, and ours print as it stands, cannot be true, or contradicts itself.
+DOUBTS = """Some of what our pages print as it was published cannot be true, or contradicts itself.
 
 """
 
@@ -532,22 +532,25 @@ def beside(table: tables.Table, known: list, first: str) -> str:
         text += f"## {section}\n\n"
         for there in dict.fromkeys(tuple(ran[section, key[0]]) for key in of):
             same = {key: line for key, line in of.items() if tuple(ran[section, key[0]]) == there}
-            text += side_by_side(same, there, len(columns) > 1) + "\n"
+            text += side_by_side(same, there, len(columns) > 1, section) + "\n"
     return text
 
 
-def side_by_side(of: dict[tuple, dict], there: tuple, several: bool) -> str:
+def side_by_side(of: dict[tuple, dict], there: tuple, several: bool, section: str) -> str:
     """A table of published cells of the machines `there`, beside ours. Where these are one machine, the heads do not name it: what stands
-    above the table does, if the document has `several`, and else the page."""
+    above the table does, if the document has `several`, and else the page. A protocol that the `section` is about is not named again."""
     one = len(there) == 1
     named = there if one and several else ()
     keys = [*["machine" for _ in named], *KEYS, "unit"]
     heads = ["theirs"] if one else [name or "no machine named" for name in there]
+    if len({key[0] for key in of}) == 1 and next(iter(of))[0].rstrip(")") in section:
+        keys.remove("protocol")
     lines: dict[tuple, dict[str, list]] = {}
     for (protocol, network, rows, what), line in of.items():
         if line["here"] or one:
+            protocols = [protocol] if "protocol" in keys else []
             figures = [*[line.get(machine) for machine in there], line["here"]]
-            lines.setdefault((*named, protocol, network, what, line["unit"]), {})[rows] = figures
+            lines.setdefault((*named, *protocols, network, what, line["unit"]), {})[rows] = figures
     ran = list(dict.fromkeys(rows for found in lines.values() for rows in found))
     gaps = len(lines) * len(ran) - sum(map(len, lines.values()))
     # A column for each figure of each size, unless that makes a table too wide or too empty.

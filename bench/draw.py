@@ -485,9 +485,8 @@ def growth(table: tables.Table, known: list, first: str) -> str:
     return f"## How these grow, computed\n\n{FITS}\n" + head(columns) + rows + "\n"
 
 
-FITS = """A power of n is found by least squares of the logarithms, and a line by least squares of relative errors, through at least three
-sizes, without times that other work disturbed or another machine measured. Behind it stands the largest factor by which it misses a
-size; above 1.25× it is none.
+FITS = """Powers of n are found as for [retrieval](README.md#retrieval), and lines by least squares of relative errors, without times that
+other work disturbed or another machine measured.
 """
 
 

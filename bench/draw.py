@@ -355,12 +355,12 @@ def three(result: results.Result) -> str:
 
 
 def contents(kept: list[results.Result]) -> str:
-    """The published tables, with how much of each was run here."""
-    text = head(["table", "document", "published cells", "with a result here of the same size"])
+    """The published tables, with how much of each was run here. One that has a page names its document there."""
+    text = head(["table", "published cells", "with a result here of the same size"])
     for one in tables.names():
         table = tables.load(one)
         have = sum(here(cell, table, kept) is not None for cell in table.cells)
-        text += row([f"[{table.title}]({one}.md)" if have else table.title, table.document, len(table.cells), have])
+        text += row([f"[{table.title}]({one}.md)" if have else f"{table.title}: {table.document}", len(table.cells), have])
     return text
 
 

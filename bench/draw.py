@@ -17,7 +17,7 @@ from . import doubts, fits, jobs, machine, markdown, plots, results, tables
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = Path(__file__).resolve().parent / "pages"
 BOOK = ROOT / "docs" / "src" / "benchmarks"
-MADE = "<!-- Made by `python3 -m bench draw` from bench/. Edit that, and not this. -->\n\n"
+MADE = "<!-- Drawn by `python3 -m bench draw`: edit bench/ -->\n\n"
 BEGIN, END = "<!-- bench: {} -->", "<!-- bench: end -->"
 
 # A number with a unit of time, memory or rate.

@@ -499,8 +499,16 @@ def published(table: tables.Table, kept: list[results.Result]) -> str:
     theirs_ = {cell.machine for cell in table.cells}
     text += "How to read this: [Benchmarks](README.md)."
     text += f" Theirs: {theirs_.pop() or 'no machine named'}." if len(theirs_) == 1 else ""
-    text += ("" if first == results.USUAL else f" Ours: machine {first}.") + "\n\n"
+    text += "" if first == results.USUAL else f" Ours: machine {first}."
+    text += " Every figure: {}, in {}.".format(*same) if (same := alike(table, known)) else ""
+    text += "\n\n"
     return (text + beside(table, known, first) + growth(table, known, first)).rstrip("\n") + "\n"
+
+
+def alike(table: tables.Table, known: list) -> tuple[str, str] | None:
+    """What all published cells are that stand beside a result, and their unit, if these are the same everywhere."""
+    found = {(cell.quantity, cell.unit) for cell, one in zip(table.cells, known) if one}
+    return found.pop() if len(found) == 1 else None
 
 
 def beside(table: tables.Table, known: list, first: str) -> str:
@@ -509,8 +517,9 @@ def beside(table: tables.Table, known: list, first: str) -> str:
     columns = list(dict.fromkeys(cell.machine for cell in table.cells))
     lines: dict[tuple, dict] = {}
     ran: dict[tuple, dict] = {}
+    same = alike(table, known)
     for cell, found in zip(table.cells, known):
-        what = cell.quantity if cell.phase is None else f"{cell.quantity}, {cell.phase}"
+        what = ", ".join(part for part in [None if same else cell.quantity, cell.phase] if part)
         of = [n for n in [cell.n, cell.m, cell.l] if n is not None]
         rows = sizes(of) if of else ""
         line = lines.setdefault((cell.section, cell.protocol, cell.network or "", rows, what), {"unit": cell.unit, "here": ""})
@@ -530,14 +539,15 @@ def beside(table: tables.Table, known: list, first: str) -> str:
             continue
         text += f"## {section}\n\n"
         for there in dict.fromkeys(tuple(ran[section, key[0]]) for key in of):
-            same = {key: line for key, line in of.items() if tuple(ran[section, key[0]]) == there}
-            text += side_by_side(same, there, len(columns) > 1, section) + "\n"
+            part = {key: line for key, line in of.items() if tuple(ran[section, key[0]]) == there}
+            text += side_by_side(part, there, len(columns) > 1, section, same is not None) + "\n"
     return text
 
 
-def side_by_side(of: dict[tuple, dict], there: tuple, several: bool, section: str) -> str:
+def side_by_side(of: dict[tuple, dict], there: tuple, several: bool, section: str, alone: bool) -> str:
     """A table of published cells of the machines `there`, beside ours. Where these are one machine, the heads do not name it: what stands
-    above the table does, if the document has `several`, and else the page. A protocol that the `section` is about is not named again."""
+    above the table does, if the document has `several`, and else the page. A protocol that the `section` is about is not named again, nor a unit
+    that stands `alone` on the page."""
     one = len(there) == 1
     named = there if one and several else ()
     keys = [*["machine" for _ in named], *KEYS, "unit"]
@@ -549,7 +559,8 @@ def side_by_side(of: dict[tuple, dict], there: tuple, several: bool, section: st
         if line["here"] or one:
             protocols = [protocol] if "protocol" in keys else []
             figures = [*[line.get(machine) for machine in there], line["here"]]
-            lines.setdefault((*named, *protocols, network, what, line["unit"]), {})[rows] = figures
+            unit = "" if alone else line["unit"]
+            lines.setdefault((*named, *protocols, network, what, unit), {})[rows] = figures
     ran = list(dict.fromkeys(rows for found in lines.values() for rows in found))
     gaps = len(lines) * len(ran) - sum(map(len, lines.values()))
     # A column for each figure of each size, unless that makes a table too wide or too empty.

@@ -497,7 +497,7 @@ def published(table: tables.Table, kept: list[results.Result]) -> str:
     known = [here(cell, table, kept, first) for cell in table.cells]
     text = f"# {table.title}\n\nFrom: {table.document}. {table.note}\n\n"
     theirs_ = {cell.machine for cell in table.cells}
-    text += "How to read this: [Benchmarks](README.md)."
+    text += "[How to read this](README.md)."
     text += f" Theirs: {theirs_.pop() or 'no machine named'}." if len(theirs_) == 1 else ""
     text += "" if first == results.USUAL else f" Ours: machine {first}."
     text += " Every figure: {}, in {}.".format(*same) if (same := alike(table, known)) else ""

@@ -168,6 +168,7 @@ class Results(unittest.TestCase):
             for field in ["name", "title", "date", "machine", "source", "columns", "rows"]:
                 self.assertTrue(entry[field], entry["name"])
             self.assertIn(entry["machine"], results.noted()["machines"], entry["name"])
+            self.assertRegex(entry["source"], r"\b[0-9a-f]{8}\b", entry["name"])
             self.assertTrue(all(len(cells) == len(entry["columns"]) for cells in entry["rows"]), entry["name"])
 
     def test_one_that_is_kept_is_read_back(self):

@@ -546,8 +546,8 @@ def beside(table: tables.Table, known: list, first: str) -> str:
 
 def side_by_side(of: dict[tuple, dict], there: tuple, several: bool, section: str, alone: bool) -> str:
     """A table of published cells of the machines `there`, beside ours. Where these are one machine, the heads do not name it: what stands
-    above the table does, if the document has `several`, and else the page. A protocol that the `section` is about is not named again, nor a unit
-    that stands `alone` on the page."""
+    above the table does, if the document has `several`, and else the page. A protocol that the `section` is about is not named again,
+    nor a unit that stands `alone` on the page."""
     one = len(there) == 1
     named = there if one and several else ()
     keys = [*["machine" for _ in named], *KEYS, "unit"]

@@ -41,16 +41,15 @@ def all_of_them() -> str:
     parts = [
         f"""## kctsb: a query that is smaller than a ciphertext
 
-With n = {n}, {primes} primes of {bits} bits and t = {setting(bgv, "plaintext modulus")} a query of its BGV retrieval with 100 rows is said to move {sent[0]:g} KB.
-One polynomial of a ciphertext is {n} · {primes * bits} / 8 = {polynomial:,} bytes; the other one can be replaced by a seed. So a query is at least
+With n = {n}, {primes} primes of {bits} bits and t = {setting(bgv, "plaintext modulus")} a BGV query of 100 rows is said to move {sent[0]:g} KB.
+One polynomial of a ciphertext is {n} · {primes * bits} / 8 = {polynomial:,} bytes; a seed can stand for the other one. So a query is at least
 {polynomial / 1000:.0f} KB, and {n * bits // 8 / 1000:.0f} KB if one prime is enough for it. An answer with one prime left is 2 · {n} · {bits} / 8 =
 {2 * n * bits // 8:,} bytes, and 48,128 rounded to as few bits as [ours](../protocols/bfv-pir.md). {sent[0]:g} KB is about
-{n} · 2 = {plain:,} bytes, one plaintext in the clear. The {sent[1]:g} KB at 1,000 rows is below a single polynomial with a single prime,
-{n * bits // 8:,} bytes. No size of a record is given; with 16 bits of a slot, 10,000 records are 20,000 bytes, and the
-{sent[2]:g} KB of one query are {sent[2] * 1000 / 20000:.1f} times the whole table.""",
+{n} · 2 = {plain:,} bytes, one plaintext in the clear. The {sent[1]:g} KB at 1,000 rows is less than a polynomial with a single prime. With
+16 bits a record, 10,000 records are 20,000 bytes, and the {sent[2]:g} KB of one query are {sent[2] * 1000 / 20000:.1f} times the whole table.""",
         f"""## kctsb: a square root that grows like a line
 
-The document says that the communication of its Piano-PSI grows like √n, "sublinear confirmed", by 0.065 · √n KB. Its own table says:
+The document says that its Piano-PSI moves 0.065 · √n KB, "sublinear confirmed". Its own table says:
 
 | n | published KB | 0.065 · √n |
 |---|---|---|
@@ -62,11 +61,10 @@ The exponent that fits is log({piano[2] / piano[0]:.0f}) / log(100) = {growth:.2
         f"""## kctsb: totals and formulas beside its tables
 
 In the comparison with SEAL-PIR the steps of BGV are {sums[bgv]} ms, and its total is {part(bgv, "total"):g}; those of SEAL-PIR are
-{sums[seal]} ms, and its total is {part(seal, "total"):g}. The
-{steps[seal][1]:g} ms of SEAL-PIR's server are the {value(ckks, 1000, "time", "server"):g} ms of the document's own CKKS at 1,000 rows. The {steps[bgv][0]:g} and
-{steps[seal][0]:g} ms of the queries are what its tables give for a whole retrieval from 100 rows, {value(bgv, 100, "time", "query"):g} and
-{value(ckks, 100, "time", "query"):g}. The formula for BGV, {slope:g} · n + {start:g} ms, gives {slope * 100 + start:g} ms at 100 rows, where the table has
-{queries[100]:g}, and {slope * 10000 + start:g} ms at 10,000, where it has {queries[10000]:g}.""",
+{sums[seal]} ms, and its total is {part(seal, "total"):g}. The time of SEAL-PIR's server, {steps[seal][1]:g} ms, is that of the document's own CKKS
+at 1,000 rows, {value(ckks, 1000, "time", "server"):g}. The {steps[bgv][0]:g} and {steps[seal][0]:g} ms of the queries are its whole retrievals from 100 rows,
+{value(bgv, 100, "time", "query"):g} and {value(ckks, 100, "time", "query"):g}. The formula for BGV, {slope:g} · n + {start:g} ms, gives
+{slope * 100 + start:g} ms at 100 rows, where the table has {queries[100]:g}, and {slope * 10000 + start:g} at 10,000, where it has {queries[10000]:g}.""",
         hours(),
         more_for_less(),
     ]
@@ -85,7 +83,7 @@ def more_for_less() -> str:
     ratios = [of / less for _, less, of in pairs]
     return f"""## SecretFlow: more work in less time
 
-RR22 against malicious parties has the steps of the fast variant, and checks besides, and sends more. In the LAN columns of the whitepaper it takes
+RR22 against malicious parties has the steps of the fast variant and checks besides, and sends more. In the whitepaper's LAN columns it takes
 longer in {slower} of {len(pairs)} cells: {min(ratios):.2f} to {max(ratios):.2f} times as long. The document does not say why."""
 
 
@@ -104,7 +102,7 @@ def hours() -> str:
                 rows.append(f"| {cell.protocol} | {cell.machine}, {cell.network} | {both[1]} s | {both[2]} h | {is_:.2f} h |")
     return """## SecretFlow: seconds and hours that differ
 
-Here the two of a cell disagree by more than their last digit. We take the seconds.
+The two of a cell disagree here by more than their last digit. We take the seconds.
 
 | protocol | where | seconds | hours as printed | the seconds in hours |
 |---|---|---|---|---|

@@ -17,7 +17,7 @@ from . import doubts, fits, jobs, machine, markdown, plots, results, tables
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = Path(__file__).resolve().parent / "pages"
 BOOK = ROOT / "docs" / "src" / "benchmarks"
-MADE = "<!-- Made by `python3 -m bench draw` from bench/. Edit that, and not this. -->\n\n"
+MADE = "<!-- Drawn by `python3 -m bench draw`: edit bench/ -->\n\n"
 BEGIN, END = "<!-- bench: {} -->", "<!-- bench: end -->"
 
 # A number with a unit of time, memory or rate.
@@ -63,7 +63,7 @@ def everything() -> dict[Path, str]:
     return drawn
 
 
-DOUBTS = """Some of what published tables say, and ours print as it stands, cannot be true, or contradicts itself.
+DOUBTS = """Some of what our pages print as it was published cannot be true, or contradicts itself.
 
 """
 
@@ -177,10 +177,10 @@ def lean(columns: list[str], rows: list[list], most: int | None = None) -> str:
     return text + head([columns[place] for place in kept]) + "".join(row([line[place] for place in kept]) for line in rows)
 
 
-def marks(result: results.Result, runs: bool = False) -> str:
-    """What has to be known of a figure: other work that disturbed it, the machine if it is not the usual one, and how many runs it is the
-    median of where these are not three."""
-    known = (["busy"] if result.busy else []) + ([result.letter] if result.elsewhere else [])
+def marks(result: results.Result, runs: bool = False, usual: str = results.USUAL) -> str:
+    """What has to be known of a figure: other work that disturbed it, the machine if it is not the one with the letter `usual`, and how
+    many runs it is the median of where these are not three."""
+    known = (["busy"] if result.busy else []) + ([result.letter] if result.letter != usual else [])
     known += ["once" if len(result.runs) == 1 else f"{len(result.runs)} runs"] if runs and len(result.runs) != 3 else []
     return f" ({', '.join(known)})" if known else ""
 
@@ -239,9 +239,11 @@ NOTHING = "Nothing of this was run yet.\n"
 
 
 def listed(kept: list[results.Result]) -> str:
-    """A table of the intersections that were run here: each with 2^20 rows, and with the most. Plots have the other sizes, and the pages of
-    published tables have them too, and slow networks."""
+    """A table of the intersections that were run here: each with 2^20 rows, and with the most; in one process only what parties of their
+    own did not run. Plots have the other sizes, and the pages of published tables have them too, and slow networks."""
     jobs_ = {result.job: None for result in kept if result.job.kind != "pir" and result.job.network is None and max(result.job.rows) >= 1 << 16}
+    apart = {job.words for job in jobs_ if job.kind == "job"}
+    jobs_ = {job: None for job in jobs_ if job.kind != "bench" or job.words not in apart}
     most: dict[tuple, int] = {}
     for job in jobs_:
         most[like(job)] = max(most.get(like(job), 0), *job.rows)
@@ -259,12 +261,9 @@ def like(job: jobs.Job) -> tuple:
 
 
 def retrieval(kept: list[results.Result]) -> str:
-    """What `vesica bench pir` measured, but for what stands on the page of a published table, and for what other work disturbed where
-    another size was not disturbed."""
+    """What `vesica bench pir` measured, but for what stands on the page of a published table, and for what other work disturbed."""
     drawn = {job for table in map(tables.load, tables.names()) for cell in table.cells if (job := jobs.of_cell(table, cell))}
-    found = sorted((result for result in kept if result.job.kind == "pir" and result.job not in drawn), key=order)
-    quiet = {scheme(result.job) for result in found if not result.busy}
-    found = [result for result in found if not result.busy or scheme(result.job) not in quiet]
+    found = sorted((result for result in kept if result.job.kind == "pir" and result.job not in drawn and not result.busy), key=order)
     if not found:
         return NOTHING
     columns = ["scheme", "records", "bytes each", "prepare s", "client keeps KB", "up KB", "down KB", "client ms", "server ms", "GB/s", "right answers"]
@@ -356,12 +355,12 @@ def three(result: results.Result) -> str:
 
 
 def contents(kept: list[results.Result]) -> str:
-    """The published tables, with how much of each was run here."""
-    text = head(["table", "document", "published cells", "with a result here of the same size"])
+    """The published tables, with how much of each was run here. One that has a page names its document there."""
+    text = head(["table", "published cells", "with a result here of the same size"])
     for one in tables.names():
         table = tables.load(one)
         have = sum(here(cell, table, kept) is not None for cell in table.cells)
-        text += row([f"[{table.title}]({one}.md)" if have else table.title, table.document, len(table.cells), have])
+        text += row([f"[{table.title}]({one}.md)" if have else f"{table.title}: {table.document}", len(table.cells), have])
     return text
 
 
@@ -486,35 +485,49 @@ def growth(table: tables.Table, known: list, first: str) -> str:
     return f"## How these grow, computed\n\n{FITS}\n" + head(columns) + rows + "\n"
 
 
-FITS = """A power of n is found by least squares of the logarithms, and a line by least squares of relative errors, through at least three
-sizes, but for times that other work disturbed or another machine measured. Behind each stands the largest factor by which it misses a size;
-one that misses by more than 1.25× is called none.
+FITS = """Powers of n are found as for [retrieval](README.md#retrieval), and lines by least squares of relative errors, without times that
+other work disturbed or another machine measured.
 """
 
 
 def published(table: tables.Table, kept: list[results.Result]) -> str:
-    """The page of a published table: theirs beside ours."""
+    """The page of a published table: theirs beside ours. The machine `first`, which measured most of ours, is named once."""
     wanted = [job for cell in table.cells if (job := jobs.of_cell(table, cell))]
     first = results.most(kept, set(wanted))
     known = [here(cell, table, kept, first) for cell in table.cells]
     text = f"# {table.title}\n\nFrom: {table.document}. {table.note}\n\n"
-    text += "How to read this: [Benchmarks](README.md).\n\n"
-    return (text + beside(table, known) + growth(table, known, first)).rstrip("\n") + "\n"
+    theirs_ = {cell.machine for cell in table.cells}
+    text += "[How to read this](README.md)."
+    text += f" Theirs: {theirs_.pop() or 'no machine named'}." if len(theirs_) == 1 else ""
+    text += "" if first == results.USUAL else f" Ours: machine {first}."
+    text += " Every figure: {}, in {}.".format(*same) if (same := alike(table, known)) else ""
+    text += "\n\n"
+    return (text + beside(table, known, first) + growth(table, known, first)).rstrip("\n") + "\n"
 
 
-def beside(table: tables.Table, known: list) -> str:
-    """The published cells: a column for each machine, and one for here."""
+def alike(table: tables.Table, known: list) -> tuple[str, str] | None:
+    """What all published cells are that stand beside a result, and their unit, if these are the same everywhere."""
+    found = {(cell.quantity, cell.unit) for cell, one in zip(table.cells, known) if one}
+    return found.pop() if len(found) == 1 else None
+
+
+def beside(table: tables.Table, known: list, first: str) -> str:
+    """The published cells: a column for each of their machines, and one for here. Protocols that the document ran on different machines
+    have tables of their own."""
     columns = list(dict.fromkeys(cell.machine for cell in table.cells))
     lines: dict[tuple, dict] = {}
+    ran: dict[tuple, dict] = {}
+    same = alike(table, known)
     for cell, found in zip(table.cells, known):
-        what = cell.quantity if cell.phase is None else f"{cell.quantity}, {cell.phase}"
+        what = ", ".join(part for part in [None if same else cell.quantity, cell.phase] if part)
         of = [n for n in [cell.n, cell.m, cell.l] if n is not None]
         rows = sizes(of) if of else ""
         line = lines.setdefault((cell.section, cell.protocol, cell.network or "", rows, what), {"unit": cell.unit, "here": ""})
         line[cell.machine] = shown(cell) + ("" if cell.unit == line["unit"] else f" {cell.unit}")
+        ran.setdefault((cell.section, cell.protocol), {})[cell.machine] = None
         if found and cell.unit == line["unit"]:
             # Other work and other machines change times, and neither bytes nor results.
-            disturbed = marks(found[1]) if cell.unit in tables.SECONDS else ""
+            disturbed = marks(found[1], usual=first) if cell.unit in tables.SECONDS else ""
             line["here"] = f"**{digits(found[0])}**{disturbed}"
     text = ""
     for section in dict.fromkeys(key[0] for key in lines):
@@ -524,38 +537,45 @@ def beside(table: tables.Table, known: list) -> str:
         of = {key: line for key, line in of.items() if line["here"] or key[2] and (key[0], key[1], key[3]) in run and len(columns) == 1}
         if not of:
             continue
-        there = [one for one in columns if any(one in line for line in of.values())]
         text += f"## {section}\n\n"
-        if by := by_size(of, there):
-            text += by + "\n"
-            continue
-        names = [*KEYS, "unit", *map(machine_name, there), "here"]
-        rows = [[*key, line["unit"], *[line.get(one) for one in there], line["here"]] for key, line in of.items() if line["here"]]
-        text += lean(names, rows, len(KEYS) + 1) + "\n"
+        for there in dict.fromkeys(tuple(ran[section, key[0]]) for key in of):
+            part = {key: line for key, line in of.items() if tuple(ran[section, key[0]]) == there}
+            text += side_by_side(part, there, len(columns) > 1, section, same is not None) + "\n"
     return text
 
 
-def by_size(of: dict[tuple, dict], there: list) -> str | None:
-    """The cells of a section with a line for each thing that was measured and two columns for each size; nothing if the document has more
-    than one machine, or not every size of everything."""
-    lines: dict[tuple, dict[str, dict]] = {}
+def side_by_side(of: dict[tuple, dict], there: tuple, several: bool, section: str, alone: bool) -> str:
+    """A table of published cells of the machines `there`, beside ours. Where these are one machine, the heads do not name it: what stands
+    above the table does, if the document has `several`, and else the page. A protocol that the `section` is about is not named again,
+    nor a unit that stands `alone` on the page."""
+    one = len(there) == 1
+    named = there if one and several else ()
+    keys = [*["machine" for _ in named], *KEYS, "unit"]
+    heads = ["theirs"] if one else [name or "no machine named" for name in there]
+    if len({key[0] for key in of}) == 1 and next(iter(of))[0].rstrip(")") in section:
+        keys.remove("protocol")
+    lines: dict[tuple, dict[str, list]] = {}
     for (protocol, network, rows, what), line in of.items():
-        if rows:
-            lines.setdefault((protocol, network, what, line["unit"]), {})[rows] = line
-    found = list(dict.fromkeys(rows for cells in lines.values() for rows in cells))
-    if len(there) != 1 or len(found) < 2 or any(len(cells) != len(found) for cells in lines.values()):
-        return None
-    names = [*[key for key in KEYS if key != "rows"], "unit"]
-    figures = [word for rows in found for word in (f"{rows}: {machine_name(there[0])}", "here")]
-    cells = [[*key, *[word for rows in found for word in (cells[rows].get(there[0]), cells[rows]["here"])]] for key, cells in lines.items()]
-    return lean([*names, *figures], cells, len(names))
+        if line["here"] or one:
+            protocols = [protocol] if "protocol" in keys else []
+            figures = [*[line.get(machine) for machine in there], line["here"]]
+            unit = "" if alone else line["unit"]
+            lines.setdefault((*named, *protocols, network, what, unit), {})[rows] = figures
+    ran = list(dict.fromkeys(rows for found in lines.values() for rows in found))
+    gaps = len(lines) * len(ran) - sum(map(len, lines.values()))
+    # A column for each figure of each size, unless that makes a table too wide or too empty.
+    if 1 < len(ran) <= MOST // (len(heads) + 1) and gaps * 10 < len(lines) * len(ran) and all(ran):
+        names = [key for key in keys if key != "rows"]
+        figures = [word for rows in ran for word in (f"{rows}: {heads[0]}", *heads[1:], "here")]
+        nothing = [""] * (len(heads) + 1)
+        cells = [[*key, *[word for rows in ran for word in found.get(rows, nothing)]] for key, found in lines.items()]
+        return lean([*names, *figures], cells, len(names))
+    cells = [[*key[:-2], rows, *key[-2:], *figures] for key, found in lines.items() for rows, figures in found.items() if figures[-1]]
+    return lean([*keys, *heads, "here"], cells, len(keys))
 
 
-def machine_name(name: str | None) -> str:
-    """A machine of a document, as the head of a column."""
-    return name or "no machine named"
-
-
+# The most columns of figures of a table whose sizes stand side by side.
+MOST = 12
 KEYS = ["protocol", "network", "rows", "what"]
 
 

@@ -2,7 +2,7 @@
 
 A file holds the job, the machine, the version, how the network was made, and for each run the wall time, the CPU time of all
 parties, the largest peak of memory, bytes, phases, and the expected number of common keys beside the number that was found.
-`results/noted.json` has figures from before reports were kept; they say where they are from.
+`results/noted.json` has figures that were measured by hand, without a report; they name the commit that wrote them down.
 """
 
 from __future__ import annotations

@@ -168,6 +168,7 @@ class Results(unittest.TestCase):
             for field in ["name", "title", "date", "machine", "source", "columns", "rows"]:
                 self.assertTrue(entry[field], entry["name"])
             self.assertIn(entry["machine"], results.noted()["machines"], entry["name"])
+            self.assertRegex(entry["source"], r"\b[0-9a-f]{8}\b", entry["name"])
             self.assertTrue(all(len(cells) == len(entry["columns"]) for cells in entry["rows"]), entry["name"])
 
     def test_one_that_is_kept_is_read_back(self):
@@ -197,8 +198,9 @@ class Results(unittest.TestCase):
         self.assertEqual((results.most(kept, {both, few}), results.most(kept, {both})), ("B", "A"))
         self.assertEqual(results.find(kept, both, "B").median("wall_s"), 1.0)
         page = draw.published(table, kept)
-        line = next(line for line in page.splitlines() if line.startswith("| 10^8 |"))
-        self.assertTrue(line.endswith("| **7** (B) |"), line)
+        self.assertTrue("Ours: machine B." in page and "| 31 | **1** | 273 | 273 | 277 | **7** |" in page, page)
+        mixed = [one for one in kept if one.letter == "A" or one.job == few]
+        self.assertIn("| 31 | **2** | 273 | 273 | 277 | **7** (B) |", draw.published(table, mixed))
         told = draw.machines(kept).splitlines()
         self.assertTrue(told[0].startswith("- A: 2 cores of A") and told[1].startswith("- B: 2 cores of Z"), told)
 
@@ -224,9 +226,10 @@ class Drawing(unittest.TestCase):
         small = dataclasses.replace(rr22, rows=(100_000, 100_000), common=50_000)
         both = [result(rr22, 12.5), result(small, 0.25)]
         page, runs = draw.published(table, both), draw.listed(both)
+        self.assertIn("Every figure: time, in s.", page)
         lines = [line for line in page.splitlines() if "**" in line]
         self.assertEqual(len(lines), 1)
-        self.assertRegex(lines[0], r"RR22_FAST.*\| LAN \| 10\^7 \| time \| s \| 17 \| 17 \| 19 \| \*\*12.5\*\* \|")
+        self.assertRegex(lines[0], r"RR22_FAST.*\| LAN \| 10\^7 \| 17 \| 17 \| 19 \| \*\*12.5\*\* \|")
         self.assertNotIn("10^5", page)
         self.assertTrue("| 10^7 | 12.5 (once) |" in runs and "10^5" not in runs, runs)
 
@@ -239,6 +242,23 @@ class Drawing(unittest.TestCase):
         one = jobs.Job("bench", "ot", (100, 100), 50)
         page = draw.published(kctsb, [result(one, 0.004)])
         self.assertIn("| time | ms | 8.5 | **4** | 82 |  | 850 |  |", page)
+
+    def test_sizes_stand_side_by_side_where_a_document_has_few_machines_and_nearly_all_was_run(self):
+        table = tables.load("secretflow-v2")
+        wanted = {job for cell in table.cells if (job := jobs.of_cell(table, cell)) and max(job.rows) < 10**9}
+        both = sorted(wanted, key=lambda job: job.slug)
+        page = draw.published(table, [result(job) for job in both[:-1]])
+        self.assertIn("| protocol | network | 10^7: 32C64G | 16C32G | 8C16G | here | 10^8: 32C64G | 16C32G | 8C16G | here |", page)
+        self.assertIn("| 100Mbps/10ms |  |  |  |  | 452 |", page)
+        # Where most of it was not run, there is a line for each size.
+        self.assertIn("| rows | 32C64G | 16C32G | 8C16G | here |", draw.published(table, [result(job) for job in both[:3]]))
+
+    def test_protocols_that_ran_on_different_machines_have_tables_of_their_own(self):
+        spu = tables.load("spu")
+        wanted = {job for cell in spu.cells if (job := jobs.of_cell(spu, cell))}
+        page = draw.published(spu, [result(job) for job in wanted])
+        self.assertIn("| rows | Xeon Platinum 8369B, 4c | Xeon Platinum 8369B, 8c | Xeon Platinum 8369B, 16c | here |", page)
+        self.assertIn("*machine* is Xeon Platinum 8269CY, 1 thread a party", page)
 
     def test_what_was_not_run_at_any_size_is_left_out(self):
         kctsb = tables.load("kctsb")
@@ -261,6 +281,20 @@ class Drawing(unittest.TestCase):
         largest, own = [dataclasses.replace(rr22, rows=(n, n), common=n // 2) for n in [10**8, 1 << 20]]
         runs = draw.listed([result(job) for job in [rr22, largest, own]])
         self.assertEqual([size in runs for size in ["| 10^7 |", "| 10^8 |", "| 2^20 |"]], [False, True, True], runs)
+
+    def test_one_process_is_listed_where_nothing_else_was_run(self):
+        one = [jobs.Job("bench", protocol, (1 << 17,) * 2, 1 << 16) for protocol in ["rr22", "hash"]]
+        runs = draw.listed([result(job) for job in [*one, jobs.Job("job", "rr22", (1 << 20,) * 2, 1 << 19)]])
+        self.assertTrue("| `hash` | 2^17, one process |" in runs and "| `rr22` | 2^17" not in runs, runs)
+
+    def test_a_retrieval_that_other_work_disturbed_is_not_listed(self):
+        figures = {"query_ms": 1, "decode_ms": 1, "answer_ms": 1, "prepare_s": 1, "hint_bytes": 0, "up_bytes": 9, "down_bytes": 9}
+        both = [jobs.Job("pir", "bfv-pir", (rows,), 0, bytes=2) for rows in [7000, 8000]]
+        quiet, busy = [result(job, rows=job.rows[0], bytes=2, **figures) for job in both]
+        busy.runs[0]["others_cores"] = 1.0
+        told = draw.retrieval([quiet, busy])
+        self.assertTrue("7,000" in told and "8,000" not in told, told)
+        self.assertEqual(draw.retrieval([busy]), draw.NOTHING)
 
     def test_what_was_found_stands_beside_what_was_expected(self):
         wrong = result(jobs.Job("job", "dp", (10**6, 10**6), 500_000, "curve25519"), found=499_000)

@@ -10,6 +10,7 @@ mod dist;
 mod errors;
 mod fuzz;
 mod headers;
+mod inlined;
 mod journey;
 mod layers;
 mod machines;
@@ -62,6 +63,7 @@ cargo xtask CHORE
                  runs of two parties on virtual time, network and disk, broken as a seed says: 1,000 seeds from 0, or COUNT from SEED; one
                  seed alone is told in words; --long goes on until ten fail; KIND is honest, greedy, power, liar, rollback, service or three
   sim defects    puts each defect of crates/vesica-sim/defects into a copy of the code, and says which seed finds it
+  inlined        each instruction of vectors stands in the kernels of the command as it is installed, and is no call; needs nm of binutils
   shaped LISTEN TARGET MBIT MS
                  relay TCP connections over a network of that rate each way and that round trip, to measure jobs on
 ";
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
         ["secrets", "arm", cases @ ..] => traces::compare(cases),
         ["secrets", "time", cases @ ..] => secrets::time(&root(), cases),
         ["secrets", cases @ ..] => secrets::watch(&root(), cases),
+        ["inlined"] => inlined::check(),
         ["sim", "defects"] => defects::find(),
         ["sim", asked @ ..] => simulate(asked),
         ["shaped", listen, target, mbit, round_trip] => shaped::relay(listen, target, mbit, round_trip),
@@ -140,6 +143,7 @@ fn ci(long: bool) -> Chore {
         return Ok(());
     }
     deny::advisories_where_it_is_there()?;
+    inlined::check()?;
     secrets::watch(&root(), &[])?;
     secrets::time(&root(), &[])?;
     traces::compare_where_it_can_run()?;

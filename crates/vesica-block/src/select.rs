@@ -28,16 +28,11 @@ impl Kernel for Words<'_> {
     #[inline(always)]
     fn run<V: Lanes>(self) -> u64 {
         let mut sum = V::ZERO;
-        let mut add = |bits: u64, words: &[u64]| {
-            for (i, words) in words.chunks(2 * V::WIDTH).enumerate() {
-                sum = sum.xor(V::load_words(words).keep(bits >> (2 * V::WIDTH * i)));
-            }
-        };
         for (&bits, words) in self.bits.iter().zip(self.words.chunks(64)) {
             match words.first_chunk::<64>() {
                 // The same again, unrolled.
-                Some(words) => add(bits, words),
-                None => add(bits, words),
+                Some(words) => add_words(&mut sum, bits, words),
+                None => add_words(&mut sum, bits, words),
             }
         }
         let sum = fold(sum);
@@ -54,32 +49,12 @@ impl Kernel for Blocks<'_> {
     type Out = Block;
     #[inline(always)]
     fn run<V: Lanes>(self) -> Block {
-        /// Each of four bits twice.
-        const TWICE: [u64; 16] = {
-            let mut twice = [0; 16];
-            let mut bits = 0;
-            while bits < 16 {
-                let mut i = 0;
-                while i < 4 {
-                    twice[bits] |= (bits as u64 >> i & 1) * (0b11 << (2 * i));
-                    i += 1;
-                }
-                bits += 1;
-            }
-            twice
-        };
         let mut sum = V::ZERO;
-        let mut add = |bits: u64, blocks: &[Block]| {
-            for (i, blocks) in blocks.chunks(V::WIDTH).enumerate() {
-                let bits = (bits >> (V::WIDTH * i)) as usize & 0xf;
-                sum = sum.xor(V::load(blocks).keep(TWICE[bits]));
-            }
-        };
         for (&bits, blocks) in self.bits.iter().zip(self.blocks.chunks(64)) {
             match blocks.first_chunk::<64>() {
                 // The same again, unrolled.
-                Some(blocks) => add(bits, blocks),
-                None => add(bits, blocks),
+                Some(blocks) => add_blocks(&mut sum, bits, blocks),
+                None => add_blocks(&mut sum, bits, blocks),
             }
         }
         fold(sum)
@@ -113,8 +88,38 @@ impl Kernel for Pairs<'_> {
     }
 }
 
-/// Adds up to 64 pairs. A closure is not certain to end up inside the back end's function, and outside of it all instructions
-/// of a vector are calls.
+// What adds up to 64 of them stands in functions: a closure is not certain to end up inside the back end's function, and outside of it all
+// instructions of a vector are calls (`cargo xtask inlined`).
+
+#[inline(always)]
+fn add_words<V: Lanes>(sum: &mut V, bits: u64, words: &[u64]) {
+    for (i, words) in words.chunks(2 * V::WIDTH).enumerate() {
+        *sum = sum.xor(V::load_words(words).keep(bits >> (2 * V::WIDTH * i)));
+    }
+}
+
+#[inline(always)]
+fn add_blocks<V: Lanes>(sum: &mut V, bits: u64, blocks: &[Block]) {
+    /// Each of four bits twice.
+    const TWICE: [u64; 16] = {
+        let mut twice = [0; 16];
+        let mut bits = 0;
+        while bits < 16 {
+            let mut i = 0;
+            while i < 4 {
+                twice[bits] |= (bits as u64 >> i & 1) * (0b11 << (2 * i));
+                i += 1;
+            }
+            bits += 1;
+        }
+        twice
+    };
+    for (i, blocks) in blocks.chunks(V::WIDTH).enumerate() {
+        let bits = (bits >> (V::WIDTH * i)) as usize & 0xf;
+        *sum = sum.xor(V::load(blocks).keep(TWICE[bits]));
+    }
+}
+
 #[inline(always)]
 fn add_pairs<V: Lanes>(sums: &mut [V; 2], bits: u64, pairs: &[[Block; 2]]) {
     /// Each of two bits four times.

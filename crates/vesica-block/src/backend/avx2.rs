@@ -202,15 +202,14 @@ impl Lanes for B128x2 {
     }
     #[inline(always)]
     fn load_words(words: &[u64]) -> Self {
-        match words.first_chunk::<4>() {
-            // The pointer is to four initialised words.
-            Some(four) => Self(intrinsic!(_mm256_loadu_si256(four.as_ptr().cast()))),
-            None => {
-                let mut four = [0; 4];
-                four[..words.len()].copy_from_slice(words);
-                Self::load_words(&four)
-            }
-        }
+        let mut room = [0; 4];
+        // A function that calls itself is not inlined.
+        let four = words.first_chunk::<4>().unwrap_or_else(|| {
+            room[..words.len()].copy_from_slice(words);
+            &room
+        });
+        // The pointer is to four initialised words.
+        Self(intrinsic!(_mm256_loadu_si256(four.as_ptr().cast())))
     }
     #[inline(always)]
     fn keep(self, bits: u64) -> Self {

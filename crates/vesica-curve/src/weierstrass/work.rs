@@ -26,6 +26,8 @@ pub(crate) struct Work<V> {
 
 impl<V: Lanes> Work<V> {
     /// Room for so many vectors, with tables of so many entries.
+    /// Room for so many vectors, with tables of so many entries.
+    #[inline(always)]
     pub(super) fn new<C: Curve>(vectors: usize, entries: usize) -> Self {
         let room = || vec![[V::zero(); 5]; vectors];
         Self {

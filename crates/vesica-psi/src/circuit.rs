@@ -24,7 +24,7 @@
 //!    (`scatter`), and other steps 6 and 7 (`groups`).
 //!
 //! Reveals: key_count to everyone, the total to the learners.
-//! Rounds: COT + VOLE + 1 + 1 + log log l + 1 a unit, 1 more with numbers of S's, 1 for each product and 2 by trees; 2 at the end.
+//! Rounds: COT + VOLE + 1 + 1 + log log l + 1 a unit, 1 more with numbers of S's, 1 with products and 2 by trees; 2 at the end.
 //! Bytes: |B| + l·(log l)/8 + 8 for each column, and those of l + 2·log l transfers, for each of 1.3·n bins; ⌈l/8⌉·slots(3·m) for the hint.
 //! With numbers of S's, 8·slots(3·m) for each of them too, and what their columns cost twice.
 //! What is sent in a unit is padded by a coefficient, a triple or a key that is used once, whatever is common: nobody is told a number or a bit

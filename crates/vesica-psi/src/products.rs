@@ -17,7 +17,7 @@
 //! R sees d, under keys of transfers that it has not, for the bits that are 0 as for those that are 1. S sees e, under choices that it does not know.
 //! Whoever is told a product and not its factors has shares of the product alone: a factor that is not told is in no column of step 4.
 
-use crate::gmw::{Made, Numbers, by_row, words};
+use crate::gmw::{Made, Numbers, by_row, plane_of, words};
 use std::ops::Range;
 use vesica_session::{Channel, Result};
 use zeroize::Zeroizing;
@@ -104,7 +104,7 @@ pub struct Carried {
     pub told: Vec<Column>,
     /// Of each product, for one slot after the other.
     products: Vec<Column>,
-    /// Slots, and for how many flags of a bin they are.
+    /// Slots, and for how many flags of a bin they are; more flags come after these in the same order.
     slots: [usize; 2],
 }
 
@@ -115,7 +115,7 @@ impl Carried {
             None => &self.told[which],
             Some(product) => {
                 let ([slots, flags], all) = (self.slots, &self.products[product]);
-                &all[flag * slots / flags * (all.len() / slots)..]
+                &all[flag % flags * slots / flags * (all.len() / slots)..]
             }
         }
     }
@@ -152,9 +152,7 @@ pub fn multiply(
                     let (part, w) = (&mut parts[which][slot * row..], &all.told[usize::from(of_s)]);
                     part.iter_mut().zip(&*v).zip(&**w).for_each(|((part, v), t)| *part = v.wrapping_mul(*t));
                 }
-                for (word, v) in digits.iter_mut().zip(v.chunks(64)) {
-                    *word = v.iter().zip(0..).fold(0, |word, (v, j)| word | (v >> bit & 1) << j);
-                }
+                plane_of(&v, bit, digits);
             }
         }
         let times_m = |_, part: Range<usize>, out: &mut [u64]| {
@@ -223,7 +221,7 @@ mod tests {
         assert!(Products::new(&[products.each()[0]; 9], [0; 2]).is_none() && Products::new(&[], [0, 9]).is_none());
     }
 
-    /// A slot is for all flags, for those of one of a key's trees, or for one flag.
+    /// A slot is for all flags, for those of one of a key's trees, or for one flag; and for the same ones of each of S's groups.
     #[test]
     fn slots_are_for_as_many_flags_each() {
         let column = |numbers: &[u64]| Zeroizing::new(numbers.to_vec());
@@ -232,6 +230,7 @@ mod tests {
             let carried =
                 Carried { told: vec![column(&[9])], products: vec![column(&products)], slots: [slots, flags] };
             assert_eq!([0, 1, 2, 3, 4, 5].map(|flag| carried.of(1, flag)[1]), want);
+            assert_eq!([6, 7, 8, 9, 10, 11].map(|flag| carried.of(1, flag)[1]), want);
             assert_eq!(carried.of(0, 5), [9]);
         }
     }

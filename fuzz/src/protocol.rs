@@ -6,15 +6,24 @@ use vesica_session::{
     Channel, Error, Fault, Found, LABEL, Lines, List, Meter, Misbehaviour, Result, SessionRng, Unit, Values, memory,
 };
 use vesica_suite::{
-    Choice, CurveName, Grouping, Mode, Noise, Opened, Product, Products, ProtocolName, ResultKind, Seat, Security, Sizes,
+    Choice, CurveName, Grouping, Mode, Noise, Opened, OtherGrouping, Product, Products, ProtocolName, ResultKind, Seat, Security, Sizes,
     Summed, Terms,
 };
 use vesica_testkit::{bob, carol, digests, fixed_rng, many_with};
 use vesica_types::{Coins, Digest, Party, TagLen, UnitId};
 
 /// Alice's groups, where a job has some: few, and so many that they go by trees.
-const FEW: Grouping =
-    Grouping { of: 0, most: 5, sums: 1, of_other: 0, products: Products::NONE, least: 2, of_a_key: 5, agreed: false };
+const FEW: Grouping = Grouping {
+    of: 0,
+    most: 5,
+    sums: 1,
+    of_other: 0,
+    products: Products::NONE,
+    least: 2,
+    of_a_key: 5,
+    agreed: false,
+    other: None,
+};
 const MANY: Grouping = Grouping { most: 64, of_a_key: 1, ..FEW };
 /// The same with a sum of Bob's too.
 const BOTH: Grouping = Grouping { sums: 2, of_other: 1, ..FEW };
@@ -99,6 +108,10 @@ pub static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
     for (groups, learners) in PRODUCTS.iter().zip([&[0, 1][..], &[1]]) {
         add(*groups, 2, learners, None, ResultKind::Groups, None, None);
     }
+    for (learners, of, agreed) in [(&[0, 1][..], 0, false), (&[0], 1, false), (&[1], 1, true)] {
+        let other = Some(OtherGrouping { most: 2, agreed });
+        add(Grouping { of, other, ..BOTH }, 2, learners, None, ResultKind::Groups, None, None);
+    }
     all
 });
 
@@ -174,16 +187,21 @@ impl Case {
                     Some(groups) => {
                         let has = groups.of == place;
                         let width = groups.widths()[usize::from(!has)];
-                        let most = if has { groups.most } else { 1 };
-                        let labels = if has || groups.agreed { groups.most } else { 0 };
+                        // What this party's groups are called, and what the other's are where they agreed on it.
+                        let other = groups.other.map_or((0, false), |other| (other.most, other.agreed));
+                        let of_both = [(groups.most, groups.agreed), other];
+                        let most = of_both[usize::from(!has)].0.max(1);
+                        let labels = [has, !has].into_iter().zip(of_both).map(|(has, (most, agreed))| {
+                            vec![[7; LABEL]; if has || agreed { most as usize } else { 0 }]
+                        });
                         let entries: Vec<(u32, u32)> = (0..here as u32).map(|key| (key, key % most)).collect();
                         let numbers: Vec<u64> = (0..here as u64 * u64::from(width)).collect();
-                        (Values::new(width as usize, entries, numbers)?, vec![[7; LABEL]; labels as usize])
+                        (Values::new(width as usize, entries, numbers)?, labels.collect())
                     }
-                    None => (values.into(), Vec::new()),
+                    None => (values.into(), vec![Vec::new(); 2]),
                 };
                 let shares = side.unit(&unit(keys), &values, lines, rng)?;
-                side.open(&[shares], &labels, lines, rng)?;
+                side.open(&[shares], [&labels[0], &labels[1]], lines, rng)?;
             }
             Opened::Whole(side) => {
                 let list = List {

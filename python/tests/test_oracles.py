@@ -270,6 +270,45 @@ def test_products_by_group(port: int, most: int, of_a_key: int, told: bool) -> N
         assert all(row["cost_mean"] == row["cost"] / row["keys"] for row in rows_told)
 
 
+@pytest.mark.parametrize("of_a_key", [1, 3])
+def test_totals_by_groups_of_both(port: int, of_a_key: int) -> None:
+    chance = random.Random(of_a_key)
+    sales = pa.Table.from_pylist([{"id": f"c{row // 2}", "shop": chance.randrange(7), "cents": chance.randrange(-500, 5000)} for row in range(1200)])
+    # With one campaign for a customer, what the customer saw of it is added up too.
+    names = ["spring", None, "autumn", "x, \"y\""]
+    seen = [
+        {"id": f"c{i}", "campaign": names[i % 4 if of_a_key == 1 else chance.randrange(4)], "times": chance.choice([None, 0, 1, 7, -3])}
+        for i in [*range(80, 700), *range(100, 300)]
+    ]
+    schema = pa.schema([("id", pa.string()), ("campaign", pa.string()), ("times", pa.int64())])
+    campaign = pa.Table.from_pylist(seen, schema=schema)
+    alice, bob = jobs(
+        port,
+        result="groups",
+        learns=["alice", "bob"],
+        accept=["chosen_groups", "chosen_pairs", *(["chosen_values"] if of_a_key == 1 else [])],
+        groups={"of": "alice", "by": ["shop"], "most": 8, "least": 12, "other": {"by": ["campaign"], "most": 5, "of_a_key": of_a_key}},
+        sums=[{"name": "spend", "of": "alice"}, *([{"name": "times", "of": "bob"}] if of_a_key == 1 else [])],
+    )
+    alice["mine"]["input"]["values"] = {"spend": "cents"}
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(vesica.run, bob, input=campaign)
+        reports = [vesica.run(alice, input=sales), other.result()]
+    query = """
+        WITH mine AS (SELECT id, shop, SUM(cents) AS spend FROM sales GROUP BY id, shop),
+             theirs AS (SELECT id, COALESCE(campaign, '') AS campaign, COALESCE(SUM(times), 0) AS times FROM campaign GROUP BY ALL)
+        SELECT CAST(shop AS VARCHAR), campaign, COUNT(*), SUM(spend), SUM(times) FROM mine JOIN theirs USING (id)
+        GROUP BY shop, campaign HAVING COUNT(*) >= 12
+    """
+    found = [(shop, name, keys, int(spend), int(times)) for shop, name, keys, spend, times in duckdb.sql(query).fetchall()]
+    want = sorted(row if of_a_key == 1 else (*row[:4], None) for row in found)
+    assert len(want) > 3
+    for report in reports:
+        assert report.table is not None
+        told = report.table.to_arrow().to_pylist()
+        assert sorted((row["shop"], row["campaign"], row["keys"], row["spend"], row.get("times")) for row in told) == want
+
+
 @pytest.mark.parametrize("result", ["count", "sum"])
 def test_totals_of_three(port: int, result: str, tmp_path: Path) -> None:
     names = ["alice", "bob", "carol"]

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 const ROOM: &str = "crates/vesica-psi/src";
 
 /// Files of the room that are not protocols.
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 20] = [
     "answer.rs",
+    "cells.rs",
     "entries.rs",
     "gmw.rs",
     "groups.rs",

@@ -240,6 +240,94 @@ fn products_of_values_of_both_parties_are_added_up() {
     }
 }
 
+/// Groups of both parties: bob's customers stand in one or two campaigns. Each group of alice's is told with each of these, and who learns gets the
+/// names of both.
+#[test]
+fn groups_of_both_parties_are_told_together() {
+    let campaigns = |i: i64| {
+        if i % 7 == 0 { vec!["spring", "Ñandú, \"x\""] } else { vec![["spring", "autumn"][(i % 2) as usize]] }
+    };
+    let bob: String = (20..90)
+        .flat_map(|i| campaigns(i).into_iter().map(move |campaign| format!("k{i},{}\n", quoted(campaign))))
+        .collect();
+    let (alice, _) = tables();
+    let mut want: BTreeMap<Vec<String>, (BTreeSet<String>, i64)> = BTreeMap::new();
+    for row in alice.lines().skip(1).map(fields) {
+        let Some(i) = row[0].strip_prefix('k').and_then(|i| i.parse().ok()).filter(|i| (20..90).contains(i)) else {
+            continue;
+        };
+        for campaign in campaigns(i) {
+            let (keys, spend) = want.entry([&row[1..3], &[campaign.to_owned()]].concat()).or_default();
+            keys.insert(row[0].clone());
+            *spend += row[3].parse::<i64>().unwrap_or(0);
+        }
+    }
+    let all = want.len();
+    let told = want.into_iter().filter(|(_, (keys, _))| keys.len() >= 5);
+    let want: Vec<String> = told.map(|(by, (keys, spend))| format!("{by:?} {} {spend}", keys.len())).collect();
+    assert!(want.len() > 3 && want.len() < all);
+    const MOST: &str = "most = 4";
+    const AGREED: &str = "labels = [\"spring\", \"summer\", \"autumn\", \"Ñandú, \\\"x\\\"\"]";
+    let two_of = |accept: &str, names: &str| {
+        let mut two = job(5);
+        two.change("least = 5 }", &format!("least = 5, other = {{ by = [\"campaign\"], {names} }} }}"));
+        two.change("[\"chosen_groups\"]", accept);
+        two.bob.change("keys = [\"id\"]", "keys = [\"id\"], groups = [\"c\"]");
+        two.write("bob.csv", format!("id,c\n{bob}"));
+        two
+    };
+    // Who agreed that the other one may choose groups has not agreed to what it can then read of its own.
+    let two = two_of("[\"chosen_groups\"]", MOST);
+    two.bob
+        .start()
+        .wait(LONG)
+        .bad(2, &["shared.accept", "chosen_pairs", "in which of the other party's groups many keys"]);
+    for (learners, names) in [
+        (&["alice", "bob"][..], MOST),
+        (&["bob"], MOST),
+        (&["alice"], MOST),
+        (&["alice", "bob"], AGREED),
+        (&["bob"], AGREED),
+        (&["alice"], AGREED),
+    ] {
+        let mut two = two_of("[\"chosen_groups\", \"chosen_pairs\"]", names);
+        if names == AGREED {
+            // Alice's are not.
+            let text = two::run(&["check", two.bob.file().to_str().unwrap()]).good().stdout;
+            assert!(text.contains("by c: no more than 4, each of them one of shared.groups.other.labels"), "{text}");
+        }
+        if let [only] = learners {
+            two.only(only);
+        }
+        two.run_well();
+        for name in learners {
+            let text = two.read(&format!("{name}.out.csv"));
+            let mut lines = text.lines();
+            assert_eq!(lines.next(), Some("region,age,campaign,keys,spend,spend_mean"));
+            let told: Vec<String> =
+                lines.map(fields).map(|row| format!("{:?} {} {}", &row[..3], row[3], row[4])).collect();
+            assert_eq!(told, want, "{learners:?}");
+            let outcome = &two.report(name)["outcome"]["groups"];
+            assert_eq!(outcome["by"], serde_json::json!(["region", "age", "campaign"]));
+            assert_eq!(outcome["groups"].as_array().unwrap().len(), want.len());
+        }
+        if names == AGREED {
+            continue;
+        }
+        let text = two::run(&["check", two.bob.file().to_str().unwrap()]).good().stdout;
+        assert!(text.contains("by c: no more than 4"), "{text}");
+        for (from, to, words) in [
+            ("most = 4", "most = 2", &["row", "c", "shared.groups.other.most"][..]),
+            ("most = 4", "most = 4, of_a_key = 1", &["row", "c", "shared.groups.other.of_a_key"]),
+        ] {
+            let text = two.bob.text.clone();
+            two.bob.change(from, to);
+            two.bob.start().wait(LONG).bad(3, words);
+            two.bob.text = text;
+        }
+    }
+}
+
 /// A connection that breaks in the middle: the run begins anew, and its totals are those of one attempt.
 #[test]
 fn a_broken_connection_does_not_mix_attempts() {

@@ -137,9 +137,10 @@ pub fn check(plan: &Plan, io: Io, ctl: &Control, with_peer: bool) -> Result<Chec
     }
     if let Some(grouped) = plan.grouped.as_ref().filter(|grouped| !grouped.by.is_empty()) {
         let (by, most) = (grouped.by.join(" and "), grouped.most);
-        let labels = match grouped.labels.is_empty() {
-            true => "each with a label that is short enough",
-            false => "each of them one of shared.groups.labels",
+        let labels = match (grouped.labels.is_empty(), grouped.other) {
+            (true, _) => "each with a label that is short enough",
+            (false, false) => "each of them one of shared.groups.labels",
+            (false, true) => "each of them one of shared.groups.other.labels",
         };
         checked.add("groups", format!("by {by}: no more than {most}, {labels}"));
     }

@@ -179,7 +179,8 @@ fn side(suite: &dyn Suite, plan: &Plan, seat: Seat, terms: &Terms, mut lines: Li
                 // As many entries as there are keys, in one group after the other, if this party has these.
                 Some(groups) => {
                     let has = groups.of == seat.place;
-                    let (most, sums) = (if has { groups.most } else { 1 }, groups.widths()[usize::from(!has)]);
+                    let most = if has { groups.most } else { groups.other.map_or(1, |other| other.most) };
+                    let sums = groups.widths()[usize::from(!has)];
                     let entries: Vec<(u32, u32)> = (0..keys.len() as u32).map(|key| (key, key % most)).collect();
                     let numbers = vec![1; entries.len() * sums as usize];
                     Values::new(sums as usize, entries, numbers)?

@@ -17,6 +17,7 @@
 //! If S's keys carry numbers w(y), one or more each, then for each pair of these two more steps, with m_b, random numbers of S's for each bin:
 //! 4'. S -> R: the seed and the slots of a store of { (y‖j, (w(y) - m_b mod 2^64) + F'_b(y‖j)) }, where F' is F with an H_o of the pair's own.
 //! 5'. R: t_b := F'_b(x_b‖j_b) + Decode(x_b‖j_b).  t_b = w(x_b) - m_b if x_b is S's key: uniform to R, as it is if x_b is not.
+//! And if they carry a row of bits u(y), once more, with m_b random bits: { (y‖j, (u(y) + m_b) + F'_b(y‖j)) }, bit by bit, so that t_b = u(x_b) + m_b.
 //! F' is no part of F and is not made from it: whoever guesses a target, or a number, has F, or F', at other keys of its bin.
 //!
 //! The sender sees d, which a pads. The receiver knows no F_b but its own, unless H_B(y‖j) = H_B(x_b‖j_b): once in |B| for each of S's
@@ -68,6 +69,27 @@ pub struct Program {
     pub numbers: Vec<Zeroizing<Vec<u64>>>,
     /// And m of each bin.
     pub masks: Vec<Zeroizing<Vec<u64>>>,
+    /// And the rows of bits that they carry, if they do.
+    pub rows: Option<Rows>,
+}
+
+/// A row of bits for each key, in the lowest bits of a word.
+pub struct Rows {
+    /// How many bits, from 1 to 64.
+    pub bits: u32,
+    /// u of each key.
+    pub of_keys: Zeroizing<Vec<u64>>,
+    /// And m of each bin.
+    pub masks: Zeroizing<Vec<u64>>,
+}
+
+/// What the sender's keys carry besides their targets.
+#[derive(Clone, Copy, Default)]
+pub struct Carries {
+    /// How many numbers.
+    pub numbers: usize,
+    /// How many bits the rows of bits have, at most 64; none if there are no rows.
+    pub bits: u32,
 }
 
 /// What the receiver has of a unit.
@@ -79,6 +101,8 @@ pub struct Received {
     pub z: Targets,
     /// For each number that the sender's keys carry, t of each bin.
     pub carried: Vec<Zeroizing<Vec<u64>>>,
+    /// And of the row of bits.
+    pub rows: Zeroizing<Vec<u64>>,
 }
 
 /// The sender's side of a unit. `ys` are distinct, and as many as the store was shaped for. They carry as many numbers as the receiver expects.
@@ -95,7 +119,8 @@ pub fn send<B: Field>(
     rng: &mut SessionRng,
 ) -> Result<()> {
     let own = Own::new(params, unit);
-    let Program { targets, numbers, masks } = program;
+    let Program { targets, numbers, masks, rows } = program;
+    let carries_none = numbers.is_empty() && rows.is_none();
     let bins = params.bins as usize;
     // 2. B;  <- d;  K := B + Δ·d
     ch.step("vole");
@@ -107,7 +132,7 @@ pub fn send<B: Field>(
     // 3. and 4. { (y‖j, r_b + F_b(y‖j)) }
     let mut entries = Vec::with_capacity(3 * ys.len());
     let mut values = Zeroizing::new(Vec::with_capacity(3 * ys.len()));
-    let mut inside = Zeroizing::new(Vec::with_capacity(if numbers.is_empty() { 0 } else { 3 * ys.len() }));
+    let mut inside = Zeroizing::new(Vec::with_capacity(if carries_none { 0 } else { 3 * ys.len() }));
     for ys in ys.chunks(TOGETHER) {
         let places = own.cuckoo.places(ys);
         let places = places.as_flattened();
@@ -118,7 +143,7 @@ pub fn send<B: Field>(
         values.extend(places.iter().map(|&bin| k[bin as usize]));
         let values = &mut values[first..];
         B::mul_add(values, &inner::<B>(entries), *delta);
-        if !numbers.is_empty() {
+        if !carries_none {
             inside.extend_from_slice(values);
         }
         outer(&own.outer, values, entries);
@@ -131,30 +156,38 @@ pub fn send<B: Field>(
         params.send_hint::<Block>(&entries, &values, ch, rng)?;
     }
     // 4'. { (y‖j, w(y) - m_b + F'_b(y‖j)) }
-    for (pair, (numbers, masks)) in numbers.chunks(2).zip(masks.chunks(2)).enumerate() {
+    let hide = |values: &mut [Block], pair: usize, of: &dyn Fn(usize, usize) -> Block| {
         values.copy_from_slice(&inside);
-        outer(&params.of_pair(unit, pair), &mut values, &entries);
+        outer(&params.of_pair(unit, pair), values, &entries);
         for (nth, (values, ys)) in values.chunks_mut(3 * TOGETHER).zip(ys.chunks(TOGETHER)).enumerate() {
             let places = own.cuckoo.places(ys);
             for (i, (value, &bin)) in values.iter_mut().zip(places.as_flattened()).enumerate() {
-                let key = nth * TOGETHER + i / 3;
-                let less = |which: usize| match (numbers.get(which), masks.get(which)) {
-                    (Some(w), Some(m)) => w[key].wrapping_sub(m[bin as usize]),
-                    _ => 0,
-                };
-                *value ^= Block::from_halves(less(0), less(1));
+                *value ^= of(nth * TOGETHER + i / 3, bin as usize);
             }
         }
-        // -> the store
+    };
+    // -> the stores
+    for (pair, (numbers, masks)) in numbers.chunks(2).zip(masks.chunks(2)).enumerate() {
+        hide(&mut values, pair, &|key, bin| {
+            let less = |which: usize| match (numbers.get(which), masks.get(which)) {
+                (Some(w), Some(m)) => w[key].wrapping_sub(m[bin]),
+                _ => 0,
+            };
+            Block::from_halves(less(0), less(1))
+        });
         match numbers {
             [_] => params.in_bits(64).send_hint::<u64>(&entries, &values, ch, rng)?,
             _ => params.in_bits(128).send_hint::<Block>(&entries, &values, ch, rng)?,
         }
     }
+    if let Some(Rows { bits, of_keys, masks }) = rows {
+        hide(&mut values, numbers.len().div_ceil(2), &|key, bin| Block((of_keys[key] ^ masks[bin]).into()));
+        params.in_bits(*bits).send_hint::<u64>(&entries, &values, ch, rng)?;
+    }
     Ok(())
 }
 
-/// The receiver's side of a unit. `xs` are distinct, and no more than the bins were counted for; the sender's keys carry `numbers` numbers each.
+/// The receiver's side of a unit. `xs` are distinct, and no more than the bins were counted for; the sender's keys carry what both expect.
 ///
 /// # Errors
 /// As [`send`].
@@ -163,7 +196,7 @@ pub fn receive<B: Field>(
     base: &softspoken::Receiver,
     unit: UnitId,
     xs: &[Digest],
-    numbers: usize,
+    Carries { numbers, bits }: Carries,
     ch: &mut dyn Channel,
     rng: &mut SessionRng,
 ) -> Result<Received> {
@@ -190,7 +223,7 @@ pub fn receive<B: Field>(
     B::pack(&a, &mut wire);
     ch.send(&wire)?;
     // 3. F_b(x_b‖j_b)
-    let inside = Zeroizing::new(if numbers > 0 { z.to_vec() } else { Vec::new() });
+    let inside = Zeroizing::new(if numbers > 0 || bits > 0 { z.to_vec() } else { Vec::new() });
     outer(&own.outer, &mut z, &entries);
     // 5. <- the hint
     let decoded = if params.bits <= 64 {
@@ -201,21 +234,29 @@ pub fn receive<B: Field>(
     z.iter_mut().zip(&*decoded).for_each(|(z, &value)| *z = (*z ^ value) & Block(params.mask()));
     // 5'. <- the stores
     let mut carried = Vec::with_capacity(numbers);
-    for (pair, first) in (0..numbers).step_by(2).enumerate() {
-        let mut t = inside.clone();
+    let decode = |pair: usize, bits: u32, ch: &mut dyn Channel| -> Result<Targets> {
+        let (mut t, params) = (inside.clone(), params.in_bits(bits));
         outer(&params.of_pair(unit, pair), &mut t, &entries);
-        let two = first + 1 < numbers;
-        let decoded = match two {
-            false => params.in_bits(64).receive_hint::<u64>(&entries, ch)?,
-            true => params.in_bits(128).receive_hint::<Block>(&entries, ch)?,
+        let decoded = match bits {
+            ..=64 => params.receive_hint::<u64>(&entries, ch)?,
+            _ => params.receive_hint::<Block>(&entries, ch)?,
         };
-        t.iter_mut().zip(&*decoded).for_each(|(t, &value)| *t ^= value);
+        t.iter_mut().zip(&*decoded).for_each(|(t, &value)| *t = (*t ^ value) & Block(params.mask()));
+        Ok(t)
+    };
+    for (pair, first) in (0..numbers).step_by(2).enumerate() {
+        let two = first + 1 < numbers;
+        let t = decode(pair, if two { 128 } else { 64 }, ch)?;
         carried.push(Zeroizing::new(t.iter().map(|t| t.low()).collect()));
         if two {
             carried.push(Zeroizing::new(t.iter().map(|t| t.high()).collect()));
         }
     }
-    Ok(Received { table, z, carried })
+    let rows = match bits {
+        0 => Zeroizing::default(),
+        _ => Zeroizing::new(decode(numbers.div_ceil(2), bits, ch)?.iter().map(|t| t.low()).collect()),
+    };
+    Ok(Received { table, z, carried, rows })
 }
 
 impl Params {
@@ -375,8 +416,8 @@ mod tests {
 
     /// What both sides make of these keys.
     fn run<B: Field>(params: Params, xs: &[Digest], ys: &[Digest]) -> Made {
-        let (Received { table, z, .. }, r, _) = run_carrying::<B>(params, xs, ys, 0);
-        (table, z.to_vec(), r)
+        let (Received { table, z, .. }, program) = run_carrying::<B>(params, xs, ys, Carries::default());
+        (table, z.to_vec(), program.targets.to_vec())
     }
 
     /// The number `which` that a key carries.
@@ -384,19 +425,15 @@ mod tests {
         u64::from_le_bytes(*y.0.first_chunk().unwrap()).rotate_left(7 * which as u32)
     }
 
-    /// The same with keys that carry so many numbers, and the sender's masks.
-    fn run_carrying<B: Field>(
-        params: Params,
-        xs: &[Digest],
-        ys: &[Digest],
-        numbers: usize,
-    ) -> (Received, Vec<Block>, Vec<Zeroizing<Vec<u64>>>) {
-        let (received, (r, masks)) = two(
+    /// What the receiver has, and what the sender programs, where keys carry all that.
+    fn run_carrying<B: Field>(params: Params, xs: &[Digest], ys: &[Digest], carries: Carries) -> (Received, Program) {
+        let Carries { numbers, bits } = carries;
+        two(
             |lines, rng| {
                 let ch = lines.peer().unwrap();
                 let base = softspoken::Receiver::open(Security::SemiHonest, softspoken::FOLD, &params.session, ch, rng)
                     .unwrap();
-                receive::<B>(&params, &base, UNIT, xs, numbers, ch, rng).unwrap()
+                receive::<B>(&params, &base, UNIT, xs, carries, ch, rng).unwrap()
             },
             |lines, rng| {
                 let ch = lines.peer().unwrap();
@@ -409,12 +446,37 @@ mod tests {
                 let of_keys = |which| Zeroizing::new(ys.iter().map(|y| number(y, which)).collect());
                 let mut drawn = || Zeroizing::new((0..params.bins).map(|_| u64::from_le_bytes(rng.bytes())).collect());
                 let masks: Vec<_> = (0..numbers).map(|_| drawn()).collect();
-                let program = Program { targets, numbers: (0..numbers).map(of_keys).collect(), masks };
+                let rows = (bits > 0).then(|| Rows { bits, of_keys: of_keys(9), masks: drawn() });
+                let program = Program { targets, numbers: (0..numbers).map(of_keys).collect(), masks, rows };
                 send::<B>(&params, &base, UNIT, &program, ys, ch, rng).unwrap();
-                (program.targets.to_vec(), program.masks)
+                program
             },
-        );
-        (received, r, masks)
+        )
+    }
+
+    /// A row of bits comes out in the same way, bit by bit, beside numbers and without them.
+    #[test]
+    fn rows_of_bits_come_out_under_masks_where_keys_are_common() {
+        let (xs, ys) = (digests(0, 300), digests(200, 500));
+        for (numbers, bits) in [(0, 1), (1, 11), (2, 16), (3, 64)] {
+            let (received, program) = run_carrying::<u64>(params(310, 300, 57), &xs, &ys, Carries { numbers, bits });
+            let (mask, mut common, mut ones) = (u64::MAX >> (64 - bits), 0, 0);
+            let masks = program.rows.unwrap().masks;
+            for (entry, (t, m)) in received.table.iter().zip(received.rows.iter().zip(&*masks)) {
+                let key = entry.map(|entry| &xs[entry.key()]).filter(|key| ys.binary_search(key).is_ok());
+                match key {
+                    Some(key) => {
+                        assert_eq!((t ^ m) & mask, number(key, 9) & mask);
+                        common += 1;
+                    }
+                    None => ones += t.count_ones(),
+                }
+                assert_eq!(t & !mask, 0);
+            }
+            assert_eq!((common, received.carried.len()), (100, numbers));
+            let all = f64::from(bits) * (masks.len() - 100) as f64;
+            assert!((f64::from(ones) - all / 2.0).abs() < 5.0 * all.sqrt() / 2.0, "{ones} of {all}");
+        }
     }
 
     /// What a key carries comes out under the mask of its bin where it is common, and nothing that looks like it elsewhere: whatever the number of
@@ -424,7 +486,7 @@ mod tests {
         let (xs, ys) = (digests(0, 300), digests(200, 500));
         for (numbers, bits) in [(1, 57), (2, 64), (3, 77), (4, 128)] {
             let params = params(310, 300, bits);
-            let (received, _, masks) = run_carrying::<u64>(params, &xs, &ys, numbers);
+            let (received, Program { masks, .. }) = run_carrying::<u64>(params, &xs, &ys, Carries { numbers, bits: 0 });
             assert_eq!([received.carried.len(), masks.len()], [numbers; 2]);
             let (mut common, mut halves) = (0, [0u32; 4]);
             for (which, (carried, masks)) in received.carried.iter().zip(&masks).enumerate() {
@@ -520,7 +582,7 @@ mod tests {
                 let ch = lines.peer().unwrap();
                 let base = softspoken::Receiver::open(Security::SemiHonest, softspoken::FOLD, &params.session, ch, rng)
                     .unwrap();
-                receive::<B>(&params, &base, UNIT, &digests(0, 50), 0, ch, rng).map(drop)
+                receive::<B>(&params, &base, UNIT, &digests(0, 50), Carries::default(), ch, rng).map(drop)
             },
             |lines, rng| {
                 let ch = lines.peer().unwrap();

@@ -16,7 +16,7 @@
 //! 4. S -> R: e_b := f_S + x_b.   R -> S: d_b := s - s' + v_b·(1 - 2·f_R) mod 2^64, where (s, s') is (m0, m1) or, if e_b = 1, (m1, m0).
 //!    R's share of f_b·v_b is f_R·v_b - s;  S's is m_x + f_S·d_b: that is s, or s + v_b·(1 - 2·f_R).
 //!    Keys of S's may carry numbers too, to be added up in groups of R's: these take a part in steps 2 and 4 of their own (`sums`), and one
-//!    before step 4 if R's are multiplied by them (`products`).
+//!    before step 4 if R's are multiplied by them (`products`). And they may be in groups of S's (`cells`).
 //! 5. Each adds its shares over all bins, and over all units when these are done, and its noise if the job asks for any. Both compare names
 //!    of the attempt.
 //! 6. If the job sets a least number: a circuit says whether the count is below it, and both are told that bit; if it is, that is all.
@@ -24,16 +24,17 @@
 //!    (`scatter`), and other steps 6 and 7 (`groups`).
 //!
 //! Reveals: key_count to everyone, the total to the learners.
-//! Rounds: COT + VOLE + 1 + 1 + log log l + 1 a unit, 1 more with numbers of S's, 1 for each product and 2 by trees; 2 at the end.
+//! Rounds: COT + VOLE + 1 + 1 + log log l + 1 a unit, 1 more with numbers of S's, 1 with products and 2 by trees; 2 at the end.
 //! Bytes: |B| + l·(log l)/8 + 8 for each column, and those of l + 2·log l transfers, for each of 1.3·n bins; ⌈l/8⌉·slots(3·m) for the hint.
 //! With numbers of S's, 8·slots(3·m) for each of them too, and what their columns cost twice.
 //! What is sent in a unit is padded by a coefficient, a triple or a key that is used once, whatever is common: nobody is told a number or a bit
 //! of a unit. A party that deviates can change the total, and R can compare keys of its choice by it: so this is semi-honest only.
 //! Differs from the papers: the party with the values of a sum is R, so that they need not travel in the hint; f is never opened.
 
-use crate::gmw::{Base, Made, NEGATIVE, Needs, Numbers};
+use crate::cells;
+use crate::gmw::{Base, Made, NEGATIVE, Needs};
 use crate::groups;
-pub use crate::groups::{Groups, Params, Product, Products, Total};
+pub use crate::groups::{Groups, GroupsOfS, Params, Product, Products, Total};
 use crate::same::of_one_attempt;
 use crate::scatter::scatter;
 use crate::sums::{self, Sums};
@@ -83,33 +84,29 @@ impl<B: Field> Circuit<B> {
         let columns = params.columns(values, unit.keys.len())?;
         // 1. Triples, pads and r
         ch.step("transfers");
-        let pads = if columns.len() > 0 { bins } else { 0 };
-        let of_bins = Needs::of_targets(bins, params.opprf.bits as usize, pads);
-        let mut made = base.make(unit.id, Needs { back: params.back(), ..of_bins }, ch, rng)?;
+        let pads = if columns.len() > 0 { params.places() } else { 0 };
+        let mut made = base.make(unit.id, params.needs(pads), ch, rng)?;
         // 2. z
-        let opprf::Received { table, z, carried: theirs } = if params.puts {
-            opprf::receive::<B>(&params.opprf, &base.receives, unit.id, &unit.keys, params.numbers_of_s(), ch, rng)?
+        let opprf::Received { table, z, carried: theirs, rows } = if params.puts {
+            opprf::receive::<B>(&params.opprf, &base.receives, unit.id, &unit.keys, params.carries(), ch, rng)?
         } else {
             let mut ys = unit.keys.clone();
             ys.resize_with(unit.capacity(), || Digest(rng.bytes()));
             let program = sums::program(params, &made, values, ys.len(), rng);
             opprf::send::<B>(&params.opprf, &base.sends, unit.id, &program, &ys, ch, rng)?;
-            opprf::Received { carried: program.masks, ..Default::default() }
+            let rows = program.rows.map(|rows| rows.masks).unwrap_or_default();
+            opprf::Received { carried: program.masks, rows, ..Default::default() }
         };
         // 3. f
         ch.step("equality");
         let flags = made.meets(&z, ch)?;
+        let flags = cells::planes(params.groups_of_s(), flags, &rows, &mut made, ch)?;
         // 4. f·v;  5. their sums
         let key = |b: usize| table.get(b).copied().flatten().map(|entry| entry.key());
         let in_bins = columns.in_bins((0..bins).map(key));
         let theirs = params.multiply(&in_bins, theirs, &mut made, ch)?;
         ch.step("values");
-        let numbers = |column, part, out: &mut [u64]| in_bins.numbers(column, part, &theirs, out);
-        let numbers: Option<Numbers<'_>> = if params.puts { Some(&numbers) } else { None };
-        let mut sums = Sums::new(params, columns.len());
-        let each = |column, start, shares: &[u64]| sums.take(column, start, shares);
-        made.times(&flags, columns.len(), bins, numbers, ch, each)?;
-        sums.of_other(&mut made, (!params.puts).then_some(&theirs), ch)?;
+        let sums = Sums::of(params, &mut made, (&flags, columns.len()), &in_bins, &theirs, ch)?;
         let Sums { scattered, mut sums, values, .. } = sums;
         if let Some(of) = params.trees() {
             let places = params.puts.then(|| in_bins.places());
@@ -148,7 +145,7 @@ impl<B: Field> Circuit<B> {
         totals.iter_mut().zip(noise).for_each(|(total, noise)| *total = total.wrapping_add(*noise));
         let count = totals.pop_if(|_| params.counts()).unwrap_or(0);
         // 6. Whether the count is less than the least
-        let of_groups = params.groups().map_or(0, |groups| groups.most as usize);
+        let of_groups = params.groups().map_or(0, |groups| groups.cells() as usize);
         let words = NEGATIVE * (usize::from(params.least.is_some()) + of_groups);
         let needs = Needs { words, pads: of_groups, back: of_groups, ..Needs::default() };
         let mut made = if words > 0 { Some(self.base.make(END, needs, ch, rng)?) } else { None };
@@ -174,7 +171,7 @@ impl<B: Field> Shared for Circuit<B> {
         self.shares(unit, values, lines.peer()?, rng)
     }
 
-    fn open(&self, shares: &[Shares], labels: &[Label], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found> {
+    fn open(&self, shares: &[Shares], labels: [&[Label]; 2], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found> {
         let params = &self.params;
         let ch = lines.peer()?;
         let Some((totals, made)) = self.totals(shares, ch, rng)? else { return Ok(Found::TooFew) };

@@ -519,6 +519,13 @@ pub fn by_row(part: Range<usize>, row: usize) -> impl Iterator<Item = (usize, Ra
     })
 }
 
+/// Writes bit `bit` of each of some numbers, a bit each.
+pub fn plane_of(numbers: &[u64], bit: usize, out: &mut [u64]) {
+    for (word, numbers) in out.iter_mut().zip(numbers.chunks(64)) {
+        *word = numbers.iter().zip(0..).fold(0, |word, (number, j)| word | (number >> bit & 1) << j);
+    }
+}
+
 /// Words for so many bits, in whole squares of 128 × 128.
 pub fn words(bits: usize) -> usize {
     2 * bits.div_ceil(128)

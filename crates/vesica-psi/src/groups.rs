@@ -4,16 +4,17 @@
 //! A bin has v_b = 1 for each group that its key is in, and the key's numbers in that group: step 4 is done for all of these
 //! columns at once, whatever groups a key is in; of very many groups, for fewer columns (`scatter`). Numbers of S's keys are added up in
 //! R's groups too (`sums`): in their columns R has what it decoded for the bin. So are products of numbers of both (`products`). Then, for all
-//! groups at once:
+//! groups at once, or all cells of groups of both (`cells`):
 //!
 //! 6'. h := 1 - [count < least], in shares, as in step 6 but not opened.  Shares of h·count and of each h·sum: both have a share of the number,
 //!     so each multiplies its own as in step 4, in its own direction.  If S learns, R draws a key of two words for each group, and S is to get
-//!     h·key.
+//!     h·key; and the other way round if S has groups and R learns.
 //! 7'. Each sends these shares to whoever learns.  R -> S, if S learns: the label of each group, sealed under the group's key, unless what the
-//!     groups are called is agreed on, and then nobody draws keys.
+//!     groups are called is agreed on, and then nobody draws keys. Labels of S's groups go the other way.
 //!     A group with fewer keys than `least` is zeros, as one without keys is, and what seals its label is not told.
 
-use crate::gmw::{Made, Numbers, words};
+use crate::cells;
+use crate::gmw::{Made, Needs, Numbers, words};
 use crate::noise::Draws;
 use crate::products::{self, Carried};
 pub use crate::products::{Product, Products};
@@ -62,7 +63,7 @@ pub struct Params {
 /// In which groups keys are counted and numbers are added up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Groups {
-    /// How many there are, with those that no key is in.
+    /// How many there are of R's, with those that no key is in.
     pub most: u32,
     /// Sums of each.
     pub sums: u32,
@@ -72,13 +73,34 @@ pub struct Groups {
     pub products: Products,
     /// The number of common keys below which nothing is told of a group.
     pub least: u64,
-    /// Groups that a key may be in.
+    /// Groups of R's that a key may be in.
     pub of_a_key: u32,
     /// Whether S learns, and does not know what the groups are called.
+    pub labels: bool,
+    /// Groups of S's, if each of R's is told with each of these.
+    pub of_s: Option<GroupsOfS>,
+}
+
+/// Groups of S's, each of which is told with each of R's.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct GroupsOfS {
+    /// How many there are, with those that no key is in: at most 64.
+    pub most: u32,
+    /// Whether R learns, and does not know what they are called.
     pub labels: bool,
 }
 
 impl Groups {
+    /// How many groups S has; 0 if it has none.
+    pub fn most_of_s(self) -> u32 {
+        self.of_s.map_or(0, |of_s| of_s.most)
+    }
+
+    /// How many are counted: those of R's, or each of them with each of S's.
+    pub fn cells(self) -> u32 {
+        self.most.saturating_mul(self.most_of_s().max(1))
+    }
+
     /// Whether they are so many that they go by trees.
     pub fn by_trees(self) -> bool {
         self.shape().is_some()
@@ -86,6 +108,9 @@ impl Groups {
 
     /// The trees of a bin, if they go by trees.
     fn shape(self) -> Option<Shape> {
+        if self.of_s.is_some() {
+            return None;
+        }
         Shape::of(self.most, self.sums, self.of_a_key, [self.of_other, self.products.bits()])
     }
 
@@ -109,7 +134,7 @@ impl Groups {
 
     /// How many groups a bin has counts of in step 4, by which S's numbers are multiplied; none if there are no such numbers.
     pub fn flags(self) -> u32 {
-        let all = self.shape().map_or(self.most, |shape| self.of_a_key << shape.log_low);
+        let all = self.shape().map_or(self.cells(), |shape| self.of_a_key << shape.log_low);
         if self.of_other > 0 { all } else { 0 }
     }
 
@@ -119,7 +144,9 @@ impl Groups {
         let of_trees = self.shape().map_or(0, |shape| 32 * shape.transfers() as u64 + 8 * shape.columns() as u64);
         let of_other = if self.of_other > 0 { 300 + 16 * u64::from(self.of_other) } else { 0 };
         let of_products = 16 * u64::from(self.slots() * self.products.count());
-        of_trees + of_other + of_products + 33 * u64::from(self.flags() + self.digits())
+        // Both keys of each transfer, and of the triples three bits and what makes them.
+        let of_s = if self.of_s.is_some() { 200 + 34 * u64::from(self.most_of_s()) } else { 0 };
+        of_trees + of_other + of_products + of_s + 33 * u64::from(self.flags() + self.digits())
     }
 }
 
@@ -153,13 +180,19 @@ impl<'a> Columns<'a> {
     ///
     /// # Errors
     /// A bug if values are of a key or of a group that is not there.
-    pub fn new(groups: Option<Groups>, sum: bool, counted: bool, values: &'a Values, keys: usize) -> Result<Self> {
-        let most = groups.map_or(1, |groups| groups.most);
+    pub fn new(
+        (groups, puts): (Option<Groups>, bool),
+        sum: bool,
+        counted: bool,
+        values: &'a Values,
+        keys: usize,
+    ) -> Result<Self> {
+        let most = groups.map_or(1, |groups| if puts { groups.most } else { groups.most_of_s().max(1) });
         // All are looked at, whatever they are, so that one bit depends on them: it is 0 unless this program has a bug.
         let entries = values.entries();
         let lost = entries.iter().fold(false, |lost, &(key, group)| lost | (key as usize >= keys) | (group >= most));
         let shape = groups.and_then(Groups::shape);
-        let of_a_key = groups.map_or(entries.len(), |groups| groups.of_a_key as usize);
+        let of_a_key = groups.filter(|_| puts).map_or(entries.len(), |groups| groups.of_a_key as usize);
         let further = entries.iter().skip(of_a_key);
         let lost = further.zip(entries).fold(lost, |lost, (entry, before)| lost | (entry.0 == before.0));
         let own = groups.map_or(1, |groups| groups.sums.saturating_sub(groups.of_other) as usize);
@@ -304,17 +337,18 @@ impl Params {
                 let fits = |all, entry| all & products.fit(values.numbers(entry));
                 entries > 0 && width != of_r || !(0..entries).fold(true, fits)
             }
-            // Each key of S's has numbers once, if these are added up.
-            Some(_) => {
+            // Each key of S's has numbers once, if these are added up. It may be in several groups if not.
+            Some(groups) => {
                 let others = (0..).zip(values.entries()).fold(false, |others, (key, entry)| others | (entry.0 != key));
-                of_s > 0 && (others || entries != keys || entries > 0 && width != of_s)
+                let brings = of_s > 0 || groups.of_s.is_some();
+                of_s > 0 && (others || entries != keys) || brings && entries > 0 && width != of_s
             }
             None => false,
         };
-        if wrong {
+        if wrong || self.groups_of_s() > 0 && self.least.is_some() {
             return Err(Error::Bug("numbers for keys are not those that are added up, or are too large".into()));
         }
-        Columns::new(self.groups(), self.values, self.counts(), values, keys)
+        Columns::new((self.groups(), self.puts), self.values, self.counts(), values, keys)
     }
 
     /// How many sums have parts of both parties.
@@ -327,11 +361,34 @@ impl Params {
         self.groups().map_or(0, |groups| groups.widths()[1] as usize)
     }
 
-    /// Transfers from S to R of a unit: for products, for numbers of which both have a part, and for trees.
-    pub(crate) fn back(&self) -> usize {
+    /// How many groups S has; 0 if it has none.
+    pub(crate) fn groups_of_s(&self) -> u32 {
+        self.groups().map_or(0, Groups::most_of_s)
+    }
+
+    /// What S's keys carry.
+    pub(crate) fn carries(&self) -> opprf::Carries {
+        opprf::Carries { numbers: self.numbers_of_s(), bits: self.groups_of_s() }
+    }
+
+    /// Flags that columns are multiplied by: one of each bin, or of each of S's groups those of all bins.
+    pub(crate) fn places(&self) -> usize {
+        let bins = self.opprf.bins as usize;
+        64 * words(bins) * (self.groups_of_s().max(1) as usize - 1) + bins
+    }
+
+    /// What a unit needs with so many pads from R to S. Those from S to R are for products, for numbers of which both have a part, and for trees.
+    pub(crate) fn needs(&self, pads: usize) -> Needs {
         let bins = self.opprf.bins as usize;
         let digits = self.groups().map_or(0, |groups| groups.digits() as usize);
-        64 * words(bins) * (self.flags() + digits) + self.trees().map_or(0, |(shape, _)| bins * shape.transfers())
+        let of_trees = self.trees().map_or(0, |(shape, _)| bins * shape.transfers());
+        let of_bins = Needs::of_targets(bins, self.opprf.bits as usize, pads);
+        let words_of_s = cells::products(self.groups_of_s(), bins);
+        Needs {
+            back: 64 * words(bins) * (self.flags() + digits) + of_trees,
+            words: of_bins.words + words_of_s,
+            ..of_bins
+        }
     }
 
     /// What both have of the numbers that are added up and are not R's alone, from what they have of S's: products of these and R's are made.
@@ -345,7 +402,8 @@ impl Params {
         let Some(groups) = self.groups() else { return Ok(Carried::default()) };
         let factor = |slot, which, out: &mut [u64]| in_bins.factor(slot, which, out);
         let factor: Option<products::Factor<'_>> = if self.puts { Some(&factor) } else { None };
-        let sizes = (self.opprf.bins as usize, [groups.slots() as usize, self.flags()]);
+        let flags = self.flags() / groups.most_of_s().max(1) as usize;
+        let sizes = (self.opprf.bins as usize, [groups.slots() as usize, flags]);
         products::multiply(&groups.products, sizes, factor, carried, made, ch)
     }
 
@@ -371,7 +429,7 @@ impl Params {
 
     /// The numbers that a total is made of.
     pub(crate) fn numbers(&self) -> usize {
-        let of_groups = self.groups().map(|groups| groups.most as usize * (groups.sums as usize + 1));
+        let of_groups = self.groups().map(|groups| groups.cells() as usize * (groups.sums as usize + 1));
         of_groups.unwrap_or(usize::from(self.values)) + usize::from(self.counts())
     }
 
@@ -406,7 +464,8 @@ impl Params {
     }
 }
 
-/// Steps 6' and 7'. `totals` are this party's shares of the number of keys and of the sums of one group, then of the next one.
+/// Steps 6' and 7'. `totals` are this party's shares of the number of keys and of the sums of one group, then of the next one: of groups of both,
+/// R's with S's first one come first. `labels` are what R's groups are called and what S's are, if this party knows it.
 ///
 /// # Errors
 /// Those of the channel; the peer's if it breaks the protocol, or its shares give what no group has.
@@ -415,72 +474,78 @@ pub fn open(
     groups: Groups,
     made: Made,
     totals: &[u64],
-    labels: &[Label],
+    labels: [&[Label]; 2],
     ch: &mut dyn Channel,
     rng: &mut SessionRng,
 ) -> Result<Found> {
     let mut made = made;
-    let (most, width) = (groups.most as usize, groups.sums as usize + 1);
-    // Who knows what they are called: R, and where that is agreed on S too.
-    if (params.puts || params.i_learn && !groups.labels) && labels.len() != most {
+    let (cells, width, of_s) = (groups.cells() as usize, groups.sums as usize + 1, groups.of_s.unwrap_or_default());
+    // Of R and of S: how many groups there are, and whether what they are called is told under keys.
+    let (most, under_keys) = ([groups.most, of_s.most].map(|most| most as usize), [groups.labels, of_s.labels]);
+    let [own, other] = if params.puts { [0, 1] } else { [1, 0] };
+    // Who knows what they are called: who has them, and where that is agreed on the other one too.
+    if [own, other]
+        .iter()
+        .any(|&of| (of == own || params.i_learn && !under_keys[of]) && most[of] > 0 && labels[of].len() != most[of])
+    {
         return Err(Error::Bug("there is not a label for each group".into()));
     }
+    let called = |of: usize, cell: usize| labels[of][if of == 0 { cell % most[0] } else { cell / most[0] }];
     // 6'. h
     let above: Vec<u64> = totals.chunks_exact(width).map(|group| params.above(group[0], groups.least)).collect();
-    let mut told = vec![0u64; most.div_ceil(64)];
-    for (group, less) in made.negative(&above, ch)?.into_iter().enumerate() {
-        told[group / 64] |= u64::from(less ^ params.puts) << (group % 64);
+    let mut told = vec![0u64; cells.div_ceil(64)];
+    for (cell, less) in made.negative(&above, ch)?.into_iter().enumerate() {
+        told[cell / 64] |= u64::from(less ^ params.puts) << (cell % 64);
     }
     // h times R's share of each number, and its keys;  h times S's
-    let of_labels = if groups.labels { 2 * most } else { 0 };
-    let mut keys = Zeroizing::new(vec![0u64; if params.puts { of_labels } else { 0 }]);
+    let of_keys = under_keys.map(|told| if told { 2 * cells } else { 0 });
+    let mut keys = Zeroizing::new(vec![0u64; of_keys[own]]);
     keys.iter_mut().for_each(|word| *word = u64::from_le_bytes(rng.bytes()));
-    let own = |column: usize, part: Range<usize>, out: &mut [u64]| {
-        out.iter_mut().zip(part).for_each(|(own, group)| match column.checked_sub(width) {
-            None => *own = totals[group * width + column],
-            Some(word) => *own = keys[2 * group + word],
+    let numbers = |column: usize, part: Range<usize>, out: &mut [u64]| {
+        out.iter_mut().zip(part).for_each(|(number, cell)| match column.checked_sub(width) {
+            None => *number = totals[cell * width + column],
+            Some(word) => *number = keys[2 * cell + word],
         });
     };
-    let own: Numbers<'_> = &own;
-    let (mut mine, mut mine_of_keys) = (vec![0u64; most * width], Zeroizing::new(vec![0u64; of_labels]));
-    for of_r in [true, false] {
-        let columns = if of_r && groups.labels { width + 2 } else { width };
-        let numbers = (of_r == params.puts).then_some(own);
-        made.times(&told, columns, most, numbers, ch, |column, start, shares| {
-            for (group, &share) in (start..).zip(shares) {
+    let numbers: Numbers<'_> = &numbers;
+    let (mut mine, mut mine_of_keys) =
+        (vec![0u64; cells * width], of_keys.map(|words| Zeroizing::new(vec![0u64; words])));
+    for of in [0, 1] {
+        let columns = if under_keys[of] { width + 2 } else { width };
+        made.times(&told, columns, cells, (of == own).then_some(numbers), ch, |column, start, shares| {
+            for (cell, &share) in (start..).zip(shares) {
                 let sum = match column.checked_sub(width) {
-                    None => &mut mine[group * width + column],
-                    Some(word) => &mut mine_of_keys[2 * group + word],
+                    None => &mut mine[cell * width + column],
+                    Some(word) => &mut mine_of_keys[of][2 * cell + word],
                 };
                 *sum = sum.wrapping_add(share);
             }
         })?;
     }
-    // 7'. -> and <- shares;  -> or <- labels
+    // 7'. -> and <- shares;  -> and <- labels
     if params.peer_learns {
-        let of_keys = if params.puts { &mine_of_keys[..] } else { &[] };
-        ch.send(&bytes(mine.iter().chain(of_keys)))?;
-        if params.puts && groups.labels {
-            let sealed = labels.iter().zip(keys.as_chunks().0).map(|(label, key)| params.seal(*key, label));
+        ch.send(&bytes(mine.iter().chain(&*mine_of_keys[own])))?;
+        if under_keys[own] {
+            let sealed = (0..).zip(keys.as_chunks().0).map(|(cell, key)| params.seal(*key, &called(own, cell)));
             ch.send(sealed.collect::<Vec<_>>().as_flattened())?;
         }
     }
     if !params.i_learn {
         return Ok(Found::Nothing);
     }
-    let words = most * width + if params.puts { 0 } else { of_labels };
-    let theirs = ch.recv_exact(8 * words)?;
+    let theirs = ch.recv_exact(8 * (mine.len() + of_keys[other]))?;
     let mut all = theirs.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
     mine.iter_mut().zip(&mut all).for_each(|(mine, theirs)| *mine = mine.wrapping_add(theirs));
-    mine_of_keys.iter_mut().zip(all).for_each(|(mine, theirs)| *mine = mine.wrapping_add(theirs));
-    let mut called = labels.to_vec();
-    if !params.puts && groups.labels {
-        let sealed = ch.recv_exact(most * LABEL)?;
-        let sealed = sealed.as_chunks().0.iter().zip(mine_of_keys.as_chunks().0);
-        called = sealed.map(|(label, key)| params.seal(*key, label)).collect();
-    }
+    mine_of_keys[other].iter_mut().zip(all).for_each(|(mine, theirs)| *mine = mine.wrapping_add(theirs));
+    let sealed = if under_keys[other] { ch.recv_exact(cells * LABEL)? } else { Vec::new() };
+    let sealed = sealed.as_chunks().0.iter().zip(mine_of_keys[other].as_chunks().0);
+    let opened: Vec<Label> = sealed.map(|(label, key)| params.seal(*key, label)).collect();
+    let label = |of: usize, cell: usize| match of == other && under_keys[of] {
+        true => opened[cell],
+        false => called(of, cell),
+    };
     let mut found = Vec::new();
-    for (number, (group, label)) in mine.chunks_exact(width).zip(called).enumerate() {
+    for (cell, group) in mine.chunks_exact(width).enumerate() {
         let (keys, sums) = (group[0], &group[1..]);
         if keys == 0 && sums.iter().all(|sum| *sum == 0) {
             continue;
@@ -493,7 +558,8 @@ pub fn open(
         // And as of a count, more than there can be is told as the most that can be.
         let keys = keys.min(params.fewer.max(groups.least));
         let sums = sums.iter().map(|sum| *sum as i64).collect();
-        found.push(Group { number: number as u32, label, keys, sums });
+        let of_s = groups.of_s.map(|_| label(1, cell));
+        found.push(Group { number: cell as u32, label: label(0, cell), other: of_s, keys, sums });
     }
     Ok(Found::Groups(found))
 }

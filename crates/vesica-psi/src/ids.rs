@@ -114,7 +114,7 @@ impl<S: Sender, R: Receiver> Shared for Ids<S, R> {
         Ok(Shares { unit: unit.id, attempt, sums: Vec::new(), bins: Vec::new(), ids: ids.collect() })
     }
 
-    fn open(&self, shares: &[Shares], _: &[Label], lines: &mut Lines, _: &mut SessionRng) -> Result<Found> {
+    fn open(&self, shares: &[Shares], _: [&[Label]; 2], lines: &mut Lines, _: &mut SessionRng) -> Result<Found> {
         // 4. The attempt
         let ch = lines.peer()?;
         ch.step("open");

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod cells;
 pub mod circuit;
 pub mod count;
 pub mod dp;

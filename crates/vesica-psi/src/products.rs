@@ -10,13 +10,14 @@
 //! 3'. For each bit i of v_j:  R -> S: e, the bit under its choice of a transfer from S;  S -> R: d, for m_b times 2^i, or -2^i if i is the sign.
 //!     R has a_j and S has m'_j with a_j + m'_j = v_j·m_b mod 2^64, and R takes t'_j := v_j·t_b + a_j.
 //! So t'_j + m'_j is v_j·w where the key is common, and what follows is what is done with t_b and m_b of a number of S's: f_{b,j} times both.
+//! All bits of all products go in one message, and so do the numbers that answer them.
 //! In this order a bin takes its bits once, not once for each group. A key in one group has one v_j, and one m' is for all groups; of several groups
 //! each has its own (`Groups::slots`), for two v_j under one m' would give R their difference times m_b, and with it m_b and w.
 //!
 //! R sees d, under keys of transfers that it has not, for the bits that are 0 as for those that are 1. S sees e, under choices that it does not know.
 //! Whoever is told a product and not its factors has shares of the product alone: a factor that is not told is in no column of step 4.
 
-use crate::gmw::{Made, Numbers, by_row, words};
+use crate::gmw::{Made, Numbers, by_row, plane_of, words};
 use std::ops::Range;
 use vesica_session::{Channel, Result};
 use zeroize::Zeroizing;
@@ -103,7 +104,7 @@ pub struct Carried {
     pub told: Vec<Column>,
     /// Of each product, for one slot after the other.
     products: Vec<Column>,
-    /// Slots, and for how many flags of a bin they are.
+    /// Slots, and for how many flags of a bin they are; more flags come after these in the same order.
     slots: [usize; 2],
 }
 
@@ -114,7 +115,7 @@ impl Carried {
             None => &self.told[which],
             Some(product) => {
                 let ([slots, flags], all) = (self.slots, &self.products[product]);
-                &all[flag * slots / flags * (all.len() / slots)..]
+                &all[flag % flags * slots / flags * (all.len() / slots)..]
             }
         }
     }
@@ -135,46 +136,58 @@ pub fn multiply(
     made: &mut Made,
     ch: &mut dyn Channel,
 ) -> Result<Carried> {
-    if products.count() > 0 {
-        ch.step("products");
-    }
-    let row = 64 * words(bins);
     let mut all = Carried { told: carried, products: Vec::new(), slots };
-    for &Product { of_r, of_s, bits } in products.each() {
-        let (w, bits) = (&all.told[usize::from(of_s)], usize::from(bits));
-        let mut parts = Zeroizing::new(vec![0u64; slots[0] * row]);
-        let mut digits = Zeroizing::new(vec![0u64; slots[0] * bits * row / 64]);
+    let ([slots, _], row) = (slots, 64 * words(bins));
+    let planes: Vec<Plane> = products.each().iter().enumerate().flat_map(|of| planes(of, slots)).collect();
+    if !planes.is_empty() {
+        ch.step("products");
+        let mut parts: Vec<_> = products.each().iter().map(|_| Zeroizing::new(vec![0u64; slots * row])).collect();
+        let mut digits = Zeroizing::new(vec![0u64; planes.len() * row / 64]);
         let mut v = Zeroizing::new(vec![0; bins]);
         if let Some(factor) = factor {
-            let of_slots = parts.chunks_exact_mut(row).zip(digits.chunks_exact_mut(bits * row / 64)).enumerate();
-            for (slot, (part, digits)) in of_slots {
-                factor(slot, of_r.into(), &mut v);
-                part.iter_mut().zip(&*v).zip(&**w).for_each(|((part, v), t)| *part = v.wrapping_mul(*t));
-                for (i, plane) in digits.chunks_exact_mut(row / 64).enumerate() {
-                    for (word, v) in plane.iter_mut().zip(v.chunks(64)) {
-                        *word = v.iter().zip(0..).fold(0, |word, (v, j)| word | (v >> i & 1) << j);
-                    }
+            for (plane, digits) in planes.iter().zip(digits.chunks_exact_mut(row / 64)) {
+                let &Plane { which, slot, bit, of: Product { of_r, of_s, .. } } = plane;
+                if bit == 0 {
+                    factor(slot, of_r.into(), &mut v);
+                    let (part, w) = (&mut parts[which][slot * row..], &all.told[usize::from(of_s)]);
+                    part.iter_mut().zip(&*v).zip(&**w).for_each(|((part, v), t)| *part = v.wrapping_mul(*t));
                 }
+                plane_of(&v, bit, digits);
             }
         }
         let times_m = |_, part: Range<usize>, out: &mut [u64]| {
             for (plane, at, first) in by_row(part, row) {
-                let power = weight(plane % bits, bits);
-                out[at].iter_mut().zip(&w[first..]).for_each(|(out, m)| *out = m.wrapping_mul(power));
+                let Plane { bit, of: Product { of_s, bits, .. }, .. } = planes[plane];
+                let (w, power) = (&all.told[usize::from(of_s)][first..], weight(bit, bits.into()));
+                out[at].iter_mut().zip(w).for_each(|(out, m)| *out = m.wrapping_mul(power));
             }
         };
         let numbers: Option<Numbers<'_>> = if factor.is_none() { Some(&times_m) } else { None };
         made.times(&digits, 1, 64 * digits.len(), numbers, ch, |_, start, shares| {
             for (plane, at, first) in by_row(start..start + shares.len(), row) {
-                let sums = &mut parts[plane / bits * row + first..];
+                let Plane { which, slot, .. } = planes[plane];
+                let sums = &mut parts[which][slot * row + first..];
                 sums.iter_mut().zip(&shares[at]).for_each(|(sum, share)| *sum = sum.wrapping_add(*share));
             }
         })?;
-        all.products.push(parts);
+        all.products = parts;
     }
     let untold = products.untold()[1] as usize;
     all.told.truncate(all.told.len() - untold);
     Ok(all)
+}
+
+/// A bit of each bin's factor: of which product it is, for which slot, and which bit.
+struct Plane {
+    which: usize,
+    of: Product,
+    slot: usize,
+    bit: usize,
+}
+
+/// Those of a product, for one slot after the other.
+fn planes((which, &of): (usize, &Product), slots: usize) -> impl Iterator<Item = Plane> {
+    (0..slots).flat_map(move |slot| (0..usize::from(of.bits)).map(move |bit| Plane { which, of, slot, bit }))
 }
 
 /// What bit `i` of a number of some bits counts for, modulo 2^64: the last one is that of the sign.
@@ -208,7 +221,7 @@ mod tests {
         assert!(Products::new(&[products.each()[0]; 9], [0; 2]).is_none() && Products::new(&[], [0, 9]).is_none());
     }
 
-    /// A slot is for all flags, for those of one of a key's trees, or for one flag.
+    /// A slot is for all flags, for those of one of a key's trees, or for one flag; and for the same ones of each of S's groups.
     #[test]
     fn slots_are_for_as_many_flags_each() {
         let column = |numbers: &[u64]| Zeroizing::new(numbers.to_vec());
@@ -217,6 +230,7 @@ mod tests {
             let carried =
                 Carried { told: vec![column(&[9])], products: vec![column(&products)], slots: [slots, flags] };
             assert_eq!([0, 1, 2, 3, 4, 5].map(|flag| carried.of(1, flag)[1]), want);
+            assert_eq!([6, 7, 8, 9, 10, 11].map(|flag| carried.of(1, flag)[1]), want);
             assert_eq!(carried.of(0, 5), [9]);
         }
     }

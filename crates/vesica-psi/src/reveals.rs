@@ -50,6 +50,13 @@ pub const GROUP_TOTALS_NOISY: Reveal = Reveal {
            epsilon hides each key among, if that is shared.groups.least keys or more; and not which they are",
 };
 
+/// The output, where both parties have groups.
+pub const GROUP_TOTALS_OF_BOTH: Reveal = Reveal {
+    what: "for each group of one party's rows with each group of the other's, if as many common keys as shared.groups.least or more are in both: what the \
+           two are called, how many keys these are and what their values, or products of both parties' values, add up to, and not which they are",
+    ..GROUP_TOTALS
+};
+
 /// What no least number hides from a learner that has the groups: it chooses which keys are in them, and with which values.
 pub fn chosen_groups(place: u8) -> Reveal {
     let what = "which of many keys of its choice the other party holds, if it makes its groups up: it can fill each of them with common keys up to \
@@ -62,6 +69,13 @@ pub fn chosen_groups_and_values(place: u8) -> Reveal {
     let what = "which of many keys of its choice the other party holds, and with which values, if it makes its groups up: it can fill each of them \
                 with common keys up to the least number and add one key more, or give keys values whose sum names those that are common";
     Reveal { what, ..chosen_groups(place) }
+}
+
+/// What is told of groups of both parties to a learner that has some: it chooses which keys are in its own.
+pub fn chosen_pairs(place: u8) -> Reveal {
+    let what = "in which of the other party's groups many keys of its choice are, as far as these are told with its own, if it makes its own groups up: of two \
+                that differ in one key, the numbers told with a group of the other's differ if that key is in it";
+    Reveal { name: "chosen_pairs", to: Learner::Place(place), what }
 }
 
 /// What the sums of groups tell a learner that has values and not the groups: it chooses what each key adds.
@@ -240,7 +254,14 @@ mod tests {
     #[test]
     fn the_page_to_sign_says_it_in_these_words() {
         let page = include_str!("../../../docs/src/security/data-protection.md");
-        let told = [INTERSECTION, INTERSECTION_SIZE, INTERSECTION_SUM, INTERSECTION_SUM_OF_ALL, GROUP_TOTALS];
+        let told = [
+            INTERSECTION,
+            INTERSECTION_SIZE,
+            INTERSECTION_SUM,
+            INTERSECTION_SUM_OF_ALL,
+            GROUP_TOTALS,
+            GROUP_TOTALS_OF_BOTH,
+        ];
         let of_identifiers =
             [INTERSECTION_OF_IDENTIFIERS, IDENTIFIER_COUNT, IDENTIFIERS, MINIMUM_OF_IDENTIFIERS, LINKS];
         for reveal in told
@@ -248,7 +269,7 @@ mod tests {
             .chain([INTERSECTION_SIZE_NOISY, GROUP_TOTALS_NOISY, KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC])
             .chain(of_identifiers)
             .chain([chosen_groups(0), chosen_groups_and_values(0), chosen_values(0)])
-            .chain([chosen_values_by_group(0), chosen_factors(0)])
+            .chain([chosen_values_by_group(0), chosen_factors(0), chosen_pairs(0)])
         {
             let cell = format!("| {} |", reveal.what);
             assert!(page.contains(&cell), "the page lacks the words of {}: {}", reveal.name, reveal.what);

@@ -16,8 +16,9 @@
 //! R sees t_b, which m_b makes uniform whether the key is common or not, and d, under keys of transfers that it has not. S sees e, under
 //! choices that it does not know, and t_b never leaves R but under the pads of step 4. The transfers of 4c are others than those of step 4.
 
+use crate::cells;
 use crate::gmw::{Made, Numbers, by_row, words};
-use crate::groups::{Params, Total};
+use crate::groups::{InBins, Params, Total};
 use crate::products::Carried;
 use std::ops::Range;
 use vesica_oprf::opprf::Program;
@@ -53,12 +54,49 @@ pub fn program(params: &Params, made: &Made, values: &Values, keys: usize, rng: 
     let row = 64 * words(params.opprf.bins as usize);
     let mut mask = |_| Zeroizing::new((0..row).map(|_| u64::from_le_bytes(rng.bytes())).collect());
     let masks = (0..of_s).map(&mut mask).collect();
-    Program { targets: made.targets(), numbers: (0..of_s).map(number).collect(), masks }
+    let rows = cells::rows(params.groups_of_s(), values, keys, params.opprf.bins as usize, rng);
+    Program { targets: made.targets(), numbers: (0..of_s).map(number).collect(), masks, rows }
 }
 
 impl Sums {
+    /// Steps 4 and 4c of a unit with so many columns: for each of the flags of a bin, those of all bins one after the other. `theirs` has what this party
+    /// has of numbers that are not R's alone.
+    ///
+    /// # Errors
+    /// Those of the channel; the peer's if it breaks the protocol.
+    pub fn of(
+        params: &Params,
+        made: &mut Made,
+        (flags, columns): (&[u64], usize),
+        in_bins: &InBins<'_>,
+        theirs: &Carried,
+        ch: &mut dyn Channel,
+    ) -> Result<Self> {
+        let (bins, row) = (params.opprf.bins as usize, 64 * words(params.opprf.bins as usize));
+        let numbers = |column, part: Range<usize>, out: &mut [u64]| {
+            for (_, at, first) in by_row(part, row) {
+                // What stands behind the last bin is of none.
+                let (of_bins, others) = out[at.clone()].split_at_mut(at.len().min(bins.saturating_sub(first)));
+                others.fill(0);
+                if !of_bins.is_empty() {
+                    in_bins.numbers(column, first..first + of_bins.len(), theirs, of_bins);
+                }
+            }
+        };
+        let numbers: Option<Numbers<'_>> = if params.puts { Some(&numbers) } else { None };
+        let mut sums = Self::new(params, flags.len() / words(bins) * columns);
+        made.times(flags, columns, params.places(), numbers, ch, |column, start, shares| {
+            for (plane, at, first) in by_row(start..start + shares.len(), row) {
+                let len = at.len().min(bins.saturating_sub(first));
+                sums.take(plane * columns + column, first, &shares[at][..len]);
+            }
+        })?;
+        sums.of_other(made, (!params.puts).then_some(theirs), ch)?;
+        Ok(sums)
+    }
+
     /// Those of a unit with so many columns in step 4.
-    pub fn new(params: &Params, columns: usize) -> Self {
+    fn new(params: &Params, columns: usize) -> Self {
         let (bins, trees) = (params.opprf.bins as usize, params.trees().map_or(0, |(shape, _)| shape.columns()));
         Self {
             bins,
@@ -72,7 +110,7 @@ impl Sums {
     }
 
     /// Takes what step 4 leaves of a column, for some bins from `start` on.
-    pub fn take(&mut self, column: usize, start: usize, shares: &[u64]) {
+    fn take(&mut self, column: usize, start: usize, shares: &[u64]) {
         self.add(column, start, shares);
         if let Some(values) = self.values.as_mut().filter(|_| column == 0) {
             values.extend_from_slice(shares);
@@ -99,7 +137,7 @@ impl Sums {
     ///
     /// # Errors
     /// Those of the channel; the peer's if it breaks the protocol.
-    pub fn of_other(&mut self, made: &mut Made, masks: Option<&Carried>, ch: &mut dyn Channel) -> Result<()> {
+    fn of_other(&mut self, made: &mut Made, masks: Option<&Carried>, ch: &mut dyn Channel) -> Result<()> {
         if self.flags.is_empty() {
             return Ok(());
         }

@@ -83,7 +83,7 @@ impl<B: Field, S: Shape> Shared for Tally<B, S> {
         }
     }
 
-    fn open(&self, shares: &[Shares], _: &[Label], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found> {
+    fn open(&self, shares: &[Shares], _: [&[Label]; 2], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found> {
         let Self { star, circuit, two } = self;
         let (place, leader, pivot) = (star.params.place, star.params.leader, star.pivot);
         lines.all().for_each(|ch| ch.step("open"));

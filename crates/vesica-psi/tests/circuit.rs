@@ -154,7 +154,7 @@ fn shares_add_up_to_what_is_common_bin_by_bin() {
                     false => side.unit(&sides::unit(keys, capacities, lines), &Values::default(), lines, rng),
                 };
                 let shares = shares.unwrap();
-                assert_eq!(sides::told(side.open(std::slice::from_ref(&shares), &[], lines, rng).unwrap()), "");
+                assert_eq!(sides::told(side.open(std::slice::from_ref(&shares), [&[], &[]], lines, rng).unwrap()), "");
                 shares
             }
         };

@@ -39,7 +39,7 @@ fn sum(rows: usize, units: u32, pad: usize) -> (i64, u64) {
                     Unit { id: UnitId(id), keys, place: u8::from(!puts), capacities: vec![capacity as usize; 2] };
                 shares.push(circuit.unit(&unit, &values, lines, &mut rng.unit(unit.id)?)?);
             }
-            let found = circuit.open(&shares, &[], lines, rng)?;
+            let found = circuit.open(&shares, [&[], &[]], lines, rng)?;
             let (sent, received) = lines.peer()?.meter().bytes();
             Ok((found, sent + received))
         }

@@ -7,21 +7,22 @@ use vesica_block::Block;
 use vesica_oprf::vole::Field;
 use vesica_ot::softspoken::{FOLD, Receiver, Sender};
 use vesica_ot::{Security, cot};
-use vesica_psi::circuit::{Groups, Product, Products, Total};
+use vesica_psi::circuit::{Groups, GroupsOfS, Product, Products, Total};
 use vesica_psi::ideal;
 use vesica_session::{Error, Fault, Found, Lines, Result, SessionRng, Shared, Shares, Values};
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, recorded, set_pairs, two, two_with};
 use vesica_types::{Digest, UnitId};
 
 const GROUPS: Groups =
-    Groups { most: 6, sums: 2, of_other: 0, products: Products::NONE, least: 3, of_a_key: 6, labels: true };
+    Groups { most: 6, sums: 2, of_other: 0, products: Products::NONE, least: 3, of_a_key: 6, labels: true, of_s: None };
 
 /// Both learn, and the first one has the groups.
 const BOTH: Asks = Asks { total: Total::Groups(GROUPS), puts: true, learns: (true, true), least: None, noise: None };
 
 /// The same with other groups.
 fn asks(groups: Groups, learns: (bool, bool)) -> Asks {
-    Asks { total: Total::Groups(Groups { labels: learns.1, ..groups }), learns, ..BOTH }
+    let of_s = groups.of_s.map(|of_s| GroupsOfS { labels: learns.0, ..of_s });
+    Asks { total: Total::Groups(Groups { labels: learns.1, of_s, ..groups }), learns, ..BOTH }
 }
 
 /// What both sides find, padded by some keys. Alice has the groups.
@@ -35,29 +36,39 @@ fn found<B: Field>(xs: &[Digest], ys: &[Digest], asks: Asks) -> [String; 2] {
 /// What a learner is to be told of these sets, whose groups are `xs`': a row for each key and group of it, joined, grouped, and without the
 /// groups that have too few.
 fn grouped(xs: &[Digest], ys: &[Digest], groups: Groups) -> String {
-    let none = groups_of(xs, ys, groups).into_iter().enumerate();
-    said(none.filter(|(_, numbers)| numbers[0] as u64 >= groups.least))
+    let all = groups_of(xs, ys, groups).into_iter().enumerate();
+    said(groups, all.filter(|(_, numbers)| numbers[0] as u64 >= groups.least))
 }
 
-/// The number of common keys and the sums of every group.
+/// The number of common keys and the sums of every group; of groups of both those with `ys`' first group come first.
 fn groups_of(xs: &[Digest], ys: &[Digest], groups: Groups) -> Vec<Vec<i64>> {
-    let mut all = vec![vec![0; groups.sums as usize + 1]; groups.most as usize];
+    let mut all = vec![vec![0; groups.sums as usize + 1]; groups.cells() as usize];
     for place in ideal::intersection(xs, ys) {
-        for (group, numbers) in sides::groups(&xs[place as usize], groups) {
-            let numbers = [1].into_iter().chain(sides::added(&xs[place as usize], &numbers, groups));
-            all[group as usize]
-                .iter_mut()
-                .zip(numbers)
-                .for_each(|(sum, number): (&mut i64, _)| *sum = sum.wrapping_add(number));
+        let key = &xs[place as usize];
+        let of_ys = if groups.of_s.is_some() { sides::groups_of_s(key, groups) } else { vec![0] };
+        for (group, numbers) in sides::groups(key, groups) {
+            let numbers: Vec<i64> = [1].into_iter().chain(sides::added(key, &numbers, groups)).collect();
+            for of_ys in &of_ys {
+                all[(of_ys * groups.most + group) as usize]
+                    .iter_mut()
+                    .zip(&numbers)
+                    .for_each(|(sum, number): (&mut i64, _)| *sum = sum.wrapping_add(*number));
+            }
         }
     }
     all
 }
 
-/// Groups in the words of a learner.
-fn said(groups: impl Iterator<Item = (usize, Vec<i64>)>) -> String {
-    let said = groups.map(|(group, numbers)| format!("{group} ({group}): {} keys, {:?}", numbers[0], &numbers[1..]));
-    said.collect::<Vec<_>>().join("; ")
+/// Groups in the words of a learner: the number of each, and what it is called by each party that has groups.
+fn said(of: Groups, groups: impl Iterator<Item = (usize, Vec<i64>)>) -> String {
+    let called = |group: usize| match (of.of_s, of.most as usize) {
+        (None, _) => format!("({group})"),
+        (Some(_), most) => format!("({}) ({})", group % most, group / most),
+    };
+    let one = |(group, numbers): (usize, Vec<i64>)| {
+        format!("{group} {}: {} keys, {:?}", called(group), numbers[0], &numbers[1..])
+    };
+    groups.map(one).collect::<Vec<_>>().join("; ")
 }
 
 #[test]
@@ -65,8 +76,16 @@ fn who_learns_is_told_what_a_plain_grouped_join_gives() {
     let (mut told_some, mut left_out) = (false, false);
     for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
         for (most, sums, least) in [(1, 1, 1), (6, 2, 3), (36, 0, 2), (9, 3, 5)] {
-            let groups =
-                Groups { most, sums, of_other: 0, products: Products::NONE, least, of_a_key: most, labels: true };
+            let groups = Groups {
+                most,
+                sums,
+                of_other: 0,
+                products: Products::NONE,
+                least,
+                of_a_key: most,
+                labels: true,
+                of_s: None,
+            };
             let learns = [(true, true), (true, false), (false, true)][(i + sums as usize) % 3];
             let want = grouped(&xs, &ys, groups);
             told_some |= !want.is_empty();
@@ -109,6 +128,7 @@ fn groups_by_trees_are_told_what_a_plain_grouped_join_gives() {
             least: 1 + i as u64 % 3,
             of_a_key,
             labels: true,
+            of_s: None,
         };
         assert!(groups.by_trees());
         let learns = [(true, true), (true, false), (false, true)][i % 3];
@@ -124,7 +144,8 @@ fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
             [(6, 6, 3, 2, false), (1, 1, 1, 1, false), (64, 1, 1, 1, true), (130, 3, 5, 3, true), (7, 2, 4, 4, false)]
         {
             let least = 1 + i as u64 % 3;
-            let groups = Groups { most, sums, of_other, products: Products::NONE, least, of_a_key, labels: true };
+            let groups =
+                Groups { most, sums, of_other, products: Products::NONE, least, of_a_key, labels: true, of_s: None };
             assert_eq!(groups.by_trees(), by_trees);
             let learns = [(true, true), (true, false), (false, true)][(i + of_other as usize) % 3];
             compared(i, &sets, groups, Asks { least: (i % 4 == 3).then_some(1), ..asks(groups, learns) });
@@ -137,7 +158,16 @@ fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
 fn values_of_the_other_party_of_many_bins() {
     let (xs, ys) = (digests(0, 3000), digests(1000, 3500));
     for (most, of_a_key) in [(11, 11), (64, 1)] {
-        let groups = Groups { most, sums: 2, of_other: 1, products: Products::NONE, least: 2, of_a_key, labels: true };
+        let groups = Groups {
+            most,
+            sums: 2,
+            of_other: 1,
+            products: Products::NONE,
+            least: 2,
+            of_a_key,
+            labels: true,
+            of_s: None,
+        };
         let want = grouped(&xs, &ys, groups);
         assert!(want.matches(';').count() > 8);
         assert_eq!(found::<u64>(&xs, &ys, asks(groups, (true, true))), [want.clone(), want]);
@@ -168,7 +198,8 @@ fn noise_is_in_what_is_compared_and_told() {
             [(6, 3, 2, 0, false), (1, 1, 0, 0, false), (7, 2, 3, 1, false), (64, 1, 1, 1, true), (100, 3, 4, 0, true)]
         {
             let least = 1 + i as u64 % 4;
-            let groups = Groups { most, sums, of_other, products: Products::NONE, least, of_a_key, labels: false };
+            let groups =
+                Groups { most, sums, of_other, products: Products::NONE, least, of_a_key, labels: false, of_s: None };
             assert_eq!(groups.by_trees(), by_trees);
             let learns = [(true, true), (true, false), (false, true)][(i + most as usize) % 3];
             let (counted, wide) = (i % 3 == 0, [0, 3][(i + sums as usize) % 2]);
@@ -190,7 +221,7 @@ fn noise_is_in_what_is_compared_and_told() {
                 without_keys += usize::from(plain[0] == 0 && noisy[0] >= least as i64);
                 with_keys_and_hidden += usize::from(plain[0] >= least as i64 && noisy[0] < least as i64);
             }
-            let want = said(all.into_iter().enumerate().filter(|(_, numbers)| numbers[0] >= least as i64));
+            let want = said(groups, all.into_iter().enumerate().filter(|(_, numbers)| numbers[0] >= least as i64));
             assert!(wide > 0 || want == grouped(&xs, &ys, groups));
             let asks = Asks { least: counted.then_some(1), ..agreed(groups, learns, noise) };
             let got = if i % 2 == 0 { found::<u64>(&xs, &ys, asks) } else { found::<Block>(&xs, &ys, asks) };
@@ -206,8 +237,16 @@ fn noise_is_in_what_is_compared_and_told() {
 #[test]
 fn noise_may_be_larger_than_all_that_is_common() {
     let (xs, ys) = (digests(0, 60), digests(20, 90));
-    let groups =
-        Groups { most: 3, sums: 1, of_other: 0, products: Products::NONE, least: 2, of_a_key: 1, labels: false };
+    let groups = Groups {
+        most: 3,
+        sums: 1,
+        of_other: 0,
+        products: Products::NONE,
+        least: 2,
+        of_a_key: 1,
+        labels: false,
+        of_s: None,
+    };
     let plain = groups_of(&xs, &ys, groups);
     assert!(plain.iter().all(|numbers| numbers[0] > 2), "{plain:?}");
     let minus = |n: u64| n.wrapping_neg();
@@ -218,13 +257,13 @@ fn noise_may_be_larger_than_all_that_is_common() {
     let want = [(0, vec![1000, sum(0, minus(2))]), (2, vec![keys(2, -1), sum(2, minus(1 << 62).wrapping_add(3))])];
     assert_eq!(
         found::<u64>(&xs, &ys, agreed(groups, (true, true), noise.clone())),
-        [(); 2].map(|()| said(want.clone().into_iter()))
+        [(); 2].map(|()| said(groups, want.clone().into_iter()))
     );
     // Forty are common.
     for (count, enough) in [([9, 1], true), ([9, 0], false), ([minus(50), 60], true), ([minus(90), 0], false)] {
         let noise: [Vec<u64>; 2] = std::array::from_fn(|party| [&noise[party][..], &count[party..=party]].concat());
         let asks = Asks { least: Some(50), ..agreed(groups, (true, true), noise) };
-        let want = if enough { said(want.clone().into_iter()) } else { "too few".to_owned() };
+        let want = if enough { said(groups, want.clone().into_iter()) } else { "too few".to_owned() };
         assert_eq!(found::<u64>(&xs, &ys, asks), [want.clone(), want], "{count:?}");
     }
 }
@@ -232,8 +271,16 @@ fn noise_may_be_larger_than_all_that_is_common() {
 /// A caller that has not as many draws as there are numbers, or not a label for each group.
 #[test]
 fn noise_and_agreed_labels_are_one_for_each() {
-    let groups =
-        Groups { most: 3, sums: 1, of_other: 0, products: Products::NONE, least: 2, of_a_key: 1, labels: false };
+    let groups = Groups {
+        most: 3,
+        sums: 1,
+        of_other: 0,
+        products: Products::NONE,
+        least: 2,
+        of_a_key: 1,
+        labels: false,
+        of_s: None,
+    };
     let keys = digests(0, 10);
     let right = || some_noise(groups, false, 3, 1);
     for wrong in [vec![], right()[1..].to_vec(), [right(), vec![0]].concat()] {
@@ -250,8 +297,8 @@ fn noise_and_agreed_labels_are_one_for_each() {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((12, 12), asks, lines, rng)?;
             let shares = sides::share(&side, 0, keys, (12, 12), asks, lines, rng)?;
-            let labels = if labels { sides::labels(groups) } else { Vec::new() };
-            side.open(&[shares], &labels, lines, rng).map(drop)
+            let labels = if labels { sides::labels(groups, 0) } else { Vec::new() };
+            side.open(&[shares], [&labels, &[]], lines, rng).map(drop)
         }
     };
     for (learns, fails) in [((true, true), true), ((false, true), true), ((true, false), false)] {
@@ -265,8 +312,16 @@ fn noise_and_agreed_labels_are_one_for_each() {
 /// A peer whose shares make a told group's number of keys negative, which noise cannot do to one that reaches the least number.
 #[test]
 fn a_number_that_no_noise_makes_is_the_peers_fault() {
-    let groups =
-        Groups { most: 1, sums: 1, of_other: 0, products: Products::NONE, least: 2, of_a_key: 1, labels: false };
+    let groups = Groups {
+        most: 1,
+        sums: 1,
+        of_other: 0,
+        products: Products::NONE,
+        least: 2,
+        of_a_key: 1,
+        labels: false,
+        of_s: None,
+    };
     let keys = digests(0, 40);
     for puts in [true, false] {
         let of = agreed(groups, (true, true), [vec![0; 2], vec![0; 2]]);
@@ -307,7 +362,7 @@ fn products_are_added_up_as_in_a_plain_join() {
         {
             let (sums, of_other, products) = [alone, beside, second][(i + which) % 3];
             let least = 1 + i as u64 % 3;
-            let groups = Groups { most, sums, of_other, products, least, of_a_key, labels: true };
+            let groups = Groups { most, sums, of_other, products, least, of_a_key, labels: true, of_s: None };
             assert_eq!(groups.by_trees(), by_trees, "{groups:?}");
             let learns = [(true, true), (true, false), (false, true)][(i + of_other as usize) % 3];
             compared(i, &sets, groups, Asks { least: (i % 4 == 3).then_some(1), ..asks(groups, learns) });
@@ -321,7 +376,7 @@ fn products_of_many_bins() {
     let (xs, ys) = (digests(0, 3000), digests(1000, 3500));
     for (most, of_a_key) in [(11, 11), (11, 1), (128, 2)] {
         let (least, products) = (2, products(&[(0, 0, 7)], [1, 1]));
-        let groups = Groups { most, sums: 1, of_other: 1, products, least, of_a_key, labels: true };
+        let groups = Groups { most, sums: 1, of_other: 1, products, least, of_a_key, labels: true, of_s: None };
         assert_eq!(groups.by_trees(), most == 128);
         let want = grouped(&xs, &ys, groups);
         assert!(want.matches(';').count() > 8);
@@ -333,7 +388,7 @@ fn products_of_many_bins() {
 #[test]
 fn factors_that_do_not_fit_are_a_bug() {
     let products = products(&[(0, 0, 4)], [1, 1]);
-    let groups = Groups { most: 3, sums: 1, of_other: 1, products, least: 1, of_a_key: 1, labels: true };
+    let groups = Groups { most: 3, sums: 1, of_other: 1, products, least: 1, of_a_key: 1, labels: true, of_s: None };
     let side = |asks: Asks, entries: Vec<(u32, u32)>, numbers: Vec<i64>| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -358,11 +413,121 @@ fn factors_that_do_not_fit_are_a_bug() {
     }
 }
 
+/// Groups of both, so many of `ys`'.
+fn of_both(groups: Groups, most: u32) -> Groups {
+    Groups { of_s: Some(GroupsOfS { most, labels: true }), ..groups }
+}
+
+/// Groups of both parties: each of one with each of the other, with the sums of either, products of both, or none; whoever learns, and whether what
+/// they are called is agreed on or told.
+#[test]
+fn groups_of_both_parties_are_told_what_a_plain_join_gives() {
+    let none = Products::NONE;
+    let (alone, beside) = (products(&[(0, 0, 17)], [1, 1]), products(&[(0, 0, 9)], [0, 0]));
+    let (mut told_some, mut left_out) = (false, false);
+    for (i, sets) in set_pairs().into_iter().enumerate() {
+        for (nth, (most, most_of_s, of_a_key, sums, of_other, products)) in [
+            (6, 3, 6, 2, 0, none),
+            (1, 1, 1, 0, 0, none),
+            (9, 16, 2, 1, 0, none),
+            (5, 4, 5, 3, 2, none),
+            (1, 5, 1, 1, 1, alone),
+            (4, 3, 4, 3, 2, beside),
+            (7, 2, 1, 3, 2, beside),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let least = 1 + (i + nth) as u64 % 2;
+            let groups = Groups { most, sums, of_other, products, least, of_a_key, ..GROUPS };
+            let groups = of_both(groups, most_of_s);
+            assert!(!groups.by_trees());
+            let learns = [(true, true), (true, false), (false, true)][(i + nth) % 3];
+            let mut of = asks(groups, learns);
+            // What one party's are called is agreed on, or the other's, or both.
+            if let Total::Groups(groups) = &mut of.total {
+                groups.labels &= [true, false, true, false][(i + 2 * nth) % 4];
+                groups.of_s.iter_mut().for_each(|of_s| of_s.labels &= [true, true, false, false][(i + 2 * nth) % 4]);
+            }
+            told_some |= !grouped(&sets.xs, &sets.ys, groups).is_empty();
+            left_out |=
+                grouped(&sets.xs, &sets.ys, groups) != grouped(&sets.xs, &sets.ys, Groups { least: 1, ..groups });
+            compared(i, &sets, groups, of);
+        }
+    }
+    assert!(told_some && left_out);
+}
+
+/// More flags than a part of step 4 has, of which none end where a group of S's does.
+#[test]
+fn groups_of_both_parties_of_many_bins() {
+    let (xs, ys) = (digests(0, 3000), digests(1000, 3500));
+    for products in [Products::NONE, products(&[(0, 0, 7), (1, 0, 9)], [0, 0])] {
+        let of_other = 1 + products.count();
+        let groups = of_both(Groups { sums: 2 + of_other, of_other, products, ..GROUPS }, 3);
+        let want = grouped(&xs, &ys, groups);
+        assert!(want.matches(';').count() > 8);
+        assert_eq!(found::<u64>(&xs, &ys, asks(groups, (true, true))), [want.clone(), want]);
+    }
+}
+
+/// With one group of the other party's that all of its keys are in, they are the groups of one party.
+#[test]
+fn one_group_of_the_other_party_changes_nothing() {
+    let (xs, ys) = (digests(0, 60), digests(20, 90));
+    let groups = Groups { of_other: 1, ..GROUPS };
+    let [alone, with_one] = [groups, of_both(groups, 1)].map(|of| found::<u64>(&xs, &ys, asks(of, (true, true))));
+    assert!(!alone[0].is_empty());
+    assert_eq!(alone, with_one.map(|told| told.replace(") (0): ", "): ")));
+}
+
+/// What a caller may not do: bring a group of S's that is not there, two groups of a key whose numbers are added up, ask for a least number of all keys,
+/// or give fewer labels than there are groups.
+#[test]
+fn wrong_groups_of_the_other_party_are_a_bug() {
+    let side = |asks: Asks, of_s: &'static [(u32, u32)], labels: bool| {
+        move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
+            let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
+            let unit = sides::unit(digests(0, 2), (20, 20), lines);
+            let entries = if asks.puts { vec![(0, 0), (1, 2)] } else { of_s.to_vec() };
+            let values = Values::new(1, entries.clone(), vec![7; entries.len()])?;
+            let shares = side.unit(&unit, &values, lines, rng)?;
+            let labels = if labels { sides::labels(of_both(GROUPS, 4), usize::from(!asks.puts)) } else { Vec::new() };
+            let labels = if asks.puts { [&labels[..], &[]] } else { [&[], &labels[..]] };
+            side.open(&[shares], labels, lines, rng).map(drop)
+        }
+    };
+    let groups = of_both(Groups { sums: 2, of_other: 1, ..GROUPS }, 4);
+    let right: &'static [(u32, u32)] = &[(0, 3), (1, 0)];
+    type Case = (Option<u64>, &'static [(u32, u32)], bool, bool);
+    let cases: [Case; 6] = [
+        (None, right, true, false),
+        (None, &[(0, 4), (1, 0)], true, true),
+        (None, &[(0, 1), (0, 3), (1, 0)], true, true),
+        (None, &[(0, 1)], true, true),
+        (Some(1), right, true, true),
+        (None, right, false, true),
+    ];
+    for (least, of_s, labels, fails) in cases {
+        let asks = Asks { least, ..asks(groups, (true, true)) };
+        let (_, b) = two(side(asks, of_s, labels), side(asks.other(), of_s, labels));
+        assert_eq!(b.err().map(|error| error.fault()), fails.then_some(Fault::Bug), "{of_s:?}, {labels}");
+    }
+}
+
 /// A caller that gives S's numbers for other keys than the unit has, or twice for one of them.
 #[test]
 fn numbers_that_are_not_one_for_each_key_of_the_other_party_are_a_bug() {
-    let groups =
-        Groups { most: 3, sums: 1, of_other: 1, products: Products::NONE, least: 1, of_a_key: 3, labels: true };
+    let groups = Groups {
+        most: 3,
+        sums: 1,
+        of_other: 1,
+        products: Products::NONE,
+        least: 1,
+        of_a_key: 3,
+        labels: true,
+        of_s: None,
+    };
     let side = |asks: Asks, entries: &'static [(u32, u32)]| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -386,8 +551,16 @@ fn numbers_that_are_not_one_for_each_key_of_the_other_party_are_a_bug() {
 /// Numbers of 64 bits with a sign, to their ends, are added up modulo 2^64. The last key is S's alone.
 #[test]
 fn the_largest_values_of_the_other_party_are_added_up() {
-    let groups =
-        Groups { most: 1, sums: 1, of_other: 1, products: Products::NONE, least: 1, of_a_key: 1, labels: true };
+    let groups = Groups {
+        most: 1,
+        sums: 1,
+        of_other: 1,
+        products: Products::NONE,
+        least: 1,
+        of_a_key: 1,
+        labels: true,
+        of_s: None,
+    };
     for numbers in
         [[i64::MAX, i64::MIN, -1, 5], [i64::MIN, 0, 0, i64::MAX], [-1, -1, -1, 1], [i64::MAX, 0, 0, i64::MIN]]
     {
@@ -421,8 +594,16 @@ fn the_largest_values_of_the_other_party_are_added_up() {
 fn trees_and_columns_tell_the_same() {
     let (xs, ys) = (digests(0, 90), digests(20, 120));
     for (most, sums) in [(100, 4), (200, 1)] {
-        let by =
-            |of_a_key| Groups { most, sums, of_other: 0, products: Products::NONE, least: 1, of_a_key, labels: true };
+        let by = |of_a_key| Groups {
+            most,
+            sums,
+            of_other: 0,
+            products: Products::NONE,
+            least: 1,
+            of_a_key,
+            labels: true,
+            of_s: None,
+        };
         assert!(by(3).by_trees() && !by(most).by_trees());
         let want = grouped(&xs, &ys, by(3));
         assert!(want.matches(';').count() > 20, "{want}");
@@ -435,8 +616,16 @@ fn trees_and_columns_tell_the_same() {
 /// A key that is in more groups than the job allows is a caller's fault where trees have no place for it.
 #[test]
 fn a_key_in_more_groups_than_there_are_trees_is_a_bug() {
-    let groups =
-        Groups { most: 64, sums: 1, of_other: 0, products: Products::NONE, least: 1, of_a_key: 1, labels: true };
+    let groups = Groups {
+        most: 64,
+        sums: 1,
+        of_other: 0,
+        products: Products::NONE,
+        least: 1,
+        of_a_key: 1,
+        labels: true,
+        of_s: None,
+    };
     let side = |asks: Asks| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -460,8 +649,16 @@ fn a_key_in_more_groups_than_there_are_trees_is_a_bug() {
 #[test]
 fn small_groups_are_left_out() {
     let (xs, ys) = (digests(0, 60), digests(20, 90));
-    let groups =
-        Groups { most: 4, sums: 1, of_other: 0, products: Products::NONE, least: 1, of_a_key: 4, labels: true };
+    let groups = Groups {
+        most: 4,
+        sums: 1,
+        of_other: 0,
+        products: Products::NONE,
+        least: 1,
+        of_a_key: 4,
+        labels: true,
+        of_s: None,
+    };
     let all = grouped(&xs, &ys, groups);
     let sizes: Vec<u64> = all.split("; ").map(|group| group.split(' ').nth(2).unwrap().parse().unwrap()).collect();
     assert!(sizes.len() == 4 && sizes.iter().min() < sizes.iter().max(), "{all}");
@@ -494,7 +691,8 @@ fn of_one_or_three(total: Total, puts: bool, from: u64) -> impl FnOnce(&mut Line
             .map(|id| {
                 let keys = digests(100 * u64::from(id) + from, 100 * u64::from(id) + from + 20);
                 let numbers: Vec<u64> = keys.iter().map(|key| sides::value(key) as u64).collect();
-                let group = |place: usize| if matches!(total, Total::Groups(_)) { keys[place].0[3] % 3 } else { 0 };
+                let in_three = puts && matches!(total, Total::Groups(_));
+                let group = |place: usize| if in_three { keys[place].0[3] % 3 } else { 0 };
                 let entries: Vec<(u32, u32)> = (0..keys.len()).map(|key| (key as u32, group(key).into())).collect();
                 let unit = vesica_session::Unit {
                     id: vesica_types::UnitId(id),
@@ -521,6 +719,7 @@ fn groups_add_up_to_the_sum() {
         least: 1,
         of_a_key: 3,
         labels: true,
+        of_s: None,
     });
     let (a, b) = two(of_one_or_three(groups, true, 0), of_one_or_three(groups, false, 8));
     let (a, b) = (a.unwrap(), b.unwrap());
@@ -555,9 +754,9 @@ fn mixed(from: u64, asks: Asks, mixed: u32) -> impl FnOnce(&mut Lines, &mut Sess
     }
 }
 
-/// Units have keys of their own for trees too, and a total is of all of them.
+/// Units have keys of their own for trees and for groups of the other party too, and a total is of all of them.
 #[test]
-fn groups_by_trees_of_two_units_are_those_of_all_keys() {
+fn groups_of_two_units_are_those_of_all_keys() {
     let of = |units: u32| {
         move |from: u64, of: Asks| {
             move |lines: &mut Lines, rng: &mut SessionRng| -> Result<String> {
@@ -572,12 +771,12 @@ fn groups_by_trees_of_two_units_are_those_of_all_keys() {
             }
         }
     };
-    for of_other in [0, 1] {
-        let groups =
-            Groups { most: 100, sums: 2, of_other, products: Products::NONE, least: 1, of_a_key: 2, labels: true };
-        assert!(groups.by_trees());
-        let of_both = asks(groups, (true, true));
-        let (a, b) = two(of(2)(0, of_both), of(2)(8, of_both.other()));
+    let by_trees = Groups { most: 100, sums: 2, least: 1, of_a_key: 2, ..GROUPS };
+    let by_trees = [0, 1].map(|of_other| Groups { of_other, ..by_trees });
+    assert!(by_trees.iter().all(|groups| groups.by_trees()));
+    for groups in by_trees.into_iter().chain([of_both(Groups { sums: 3, of_other: 1, least: 1, ..GROUPS }, 5)]) {
+        let both_learn = asks(groups, (true, true));
+        let (a, b) = two(of(2)(0, both_learn), of(2)(8, both_learn.other()));
         let keys = |from: u64| [digests(from, from + 20), digests(100 + from, 120 + from)].concat();
         let want = grouped(&keys(0), &keys(8), groups);
         assert!(want.matches(';').count() > 10, "{want}");
@@ -600,21 +799,30 @@ fn shares_of_another_attempt_are_refused() {
 #[test]
 fn a_hostile_peer_gets_an_error_that_names_it() {
     let (xs, ys) = (digests(0, 40), digests(20, 60));
-    let groups =
-        Groups { most: 40, sums: 3, of_other: 0, products: Products::NONE, least: 2, of_a_key: 1, labels: true };
+    let groups = Groups {
+        most: 40,
+        sums: 3,
+        of_other: 0,
+        products: Products::NONE,
+        least: 2,
+        of_a_key: 1,
+        labels: true,
+        of_s: None,
+    };
     assert!(groups.by_trees());
     let trees = asks(groups, (true, true));
-    let of_both = |groups: Groups| asks(Groups { of_other: 1, ..groups }, (true, true));
-    let (values, values_by_trees) = (of_both(GROUPS), of_both(groups));
+    let with_values = |groups: Groups| asks(Groups { of_other: 1, ..groups }, (true, true));
+    let (values, values_by_trees) = (with_values(GROUPS), with_values(groups));
     let noisy = Groups { of_other: 1, ..GROUPS };
     let noisy = agreed(noisy, (true, true), [1, 2].map(|seed| some_noise(noisy, false, 3, seed)));
     let products = products(&[(0, 0, 5)], [1, 1]);
     let [product, product_by_trees] = [(4, 4), (64, 1)].map(|(most, of_a_key)| {
         asks(Groups { most, of_a_key, sums: 1, of_other: 1, products, ..groups }, (true, true))
     });
-    for asks in [BOTH, BOTH.other(), trees, trees.other()]
-        .into_iter()
-        .chain([values, values_by_trees, noisy, product, product_by_trees].map(|of| [of, of.other()]).concat())
+    let cells = asks(of_both(Groups { of_other: 1, most: 3, ..GROUPS }, 2), (true, true));
+    let ys_learn = asks(of_both(Groups { most: 3, ..GROUPS }, 2), (false, true));
+    let of_all = [values, values_by_trees, noisy, product, product_by_trees, cells, ys_learn];
+    for asks in [BOTH, BOTH.other(), trees, trees.other()].into_iter().chain(of_all.map(|of| [of, of.other()]).concat())
     {
         let (mine, theirs) = if asks.puts { (&xs, &ys) } else { (&ys, &xs) };
         let sides = || {
@@ -657,19 +865,38 @@ fn shape(messages: &[Message]) -> Vec<(bool, usize)> {
 /// what it receives in units and at the end looks random, labels and numbers of small groups included.
 #[test]
 fn what_is_received_is_random_and_as_long_whatever_the_groups() {
-    let by_columns =
-        Groups { most: 16, sums: 2, of_other: 0, products: Products::NONE, least: 40, of_a_key: 16, labels: true };
-    let by_trees =
-        Groups { most: 100, sums: 2, of_other: 0, products: Products::NONE, least: 9, of_a_key: 2, labels: true };
+    let by_columns = Groups {
+        most: 16,
+        sums: 2,
+        of_other: 0,
+        products: Products::NONE,
+        least: 40,
+        of_a_key: 16,
+        labels: true,
+        of_s: None,
+    };
+    let by_trees = Groups {
+        most: 100,
+        sums: 2,
+        of_other: 0,
+        products: Products::NONE,
+        least: 9,
+        of_a_key: 2,
+        labels: true,
+        of_s: None,
+    };
     assert!(by_trees.by_trees() && !by_columns.by_trees());
     let of = |groups| [(true, true), (false, true), (true, false)].map(|learns| (groups, learns, false));
-    let of_both = [by_columns, by_trees].map(|groups| (Groups { of_other: 1, ..groups }, (true, true), false));
+    let of_values = [by_columns, by_trees].map(|groups| (Groups { of_other: 1, ..groups }, (true, true), false));
     // Noise that is none, so that the same is told.
     let noisy = of(by_columns).map(|(groups, learns, _)| (groups, learns, true));
     let products = products(&[(0, 0, 6)], [1, 1]);
     let of_products =
         [by_columns, by_trees].map(|groups| (Groups { of_other: 1, products, ..groups }, (true, true), false));
-    for (groups, learns, noisy) in [&of(by_columns)[..], &of(by_trees), &of_both, &noisy, &of_products].concat() {
+    // Of each of them fewer keys are common.
+    let cells = of(of_both(Groups { most: 5, least: 9, ..by_columns }, 3));
+    let of_all = [&of(by_columns)[..], &of(by_trees), &of_values, &noisy, &of_products, &cells];
+    for (groups, learns, noisy) in of_all.concat() {
         let least = groups.least;
         let mut shapes = Vec::new();
         for (common, keys, least) in
@@ -693,14 +920,17 @@ fn what_is_received_is_random_and_as_long_whatever_the_groups() {
                     if bytes.chunks(8).all(|slot| slot.len() == 8 && slot[7] >> (sides::TARGET - 56) == 0) {
                         continue;
                     }
-                    // Places in a tree are bytes below the number of its leaves.
-                    let of = if bytes.iter().all(|&byte| byte < 32) { 32 } else { 256 };
+                    // Places in a tree are bytes below the number of its leaves, and a row of bits has one for each group of the other party.
+                    let (of, bounds) = match bytes.iter().max() {
+                        Some(..8) => (8, 0.1..35.0),
+                        Some(..32) => (32, 5.0..85.0),
+                        _ => (256, 150.0..385.0),
+                    };
                     let expected = bytes.len() as f64 / f64::from(of);
                     let mut counted = [0f64; 256];
                     bytes.iter().for_each(|&byte| counted[usize::from(byte)] += 1.0);
                     let counted = &counted[..of as usize];
                     let chi: f64 = counted.iter().map(|c| (c - expected).powi(2) / expected).sum();
-                    let bounds = if of == 32 { 5.0..85.0 } else { 150.0..385.0 };
                     assert!(bounds.contains(&chi), "{chi} in a message of {}", bytes.len());
                 }
             }
@@ -730,7 +960,7 @@ fn values_of_no_key_and_labels_of_no_group_are_bugs() {
                     None => Values::default(),
                 };
                 let shares = side.unit(&unit, &values, lines, rng)?;
-                side.open(&[shares], &[], lines, rng).map(drop)
+                side.open(&[shares], [&[], &[]], lines, rng).map(drop)
             }
         };
         let (a, _) = two(side(BOTH), side(BOTH.other()));
@@ -799,7 +1029,8 @@ fn trees_cost_as_many_bytes_as_stated() {
     let [bins, _, of_products] = to_r();
     let ([of_sum, _], _) = cost(Total::Sum);
     for (most, sums, of_a_key, numbers, depth) in [(512, 1, 1, 16, 6), (150, 1, 2, 16, 5), (60, 16, 1, 17, 6)] {
-        let groups = Groups { most, sums, of_other: 0, products: Products::NONE, least: 2, of_a_key, labels: true };
+        let groups =
+            Groups { most, sums, of_other: 0, products: Products::NONE, least: 2, of_a_key, labels: true, of_s: None };
         let ([unit, _], told) = cost(Total::Groups(groups));
         // More trees than a message has.
         let keys = digests(0, 2000);
@@ -820,7 +1051,16 @@ fn values_of_the_other_party_cost_as_many_bytes_as_stated() {
     for (most, of_a_key, sums, of_other, flags, depth) in
         [(8, 8, 1, 1, 8, 0), (8, 8, 3, 2, 8, 0), (100, 2, 3, 2, 8, 5), (512, 1, 1, 1, 8, 6)]
     {
-        let of = |of_other| Groups { most, sums, of_other, products: Products::NONE, least: 2, of_a_key, labels: true };
+        let of = |of_other| Groups {
+            most,
+            sums,
+            of_other,
+            products: Products::NONE,
+            least: 2,
+            of_a_key,
+            labels: true,
+            of_s: None,
+        };
         assert_eq!((of(of_other).flags(), of(0).by_trees()), (flags, of(of_other).by_trees()));
         let ([own, end_of_own], _) = cost(Total::Groups(of(0)));
         let ([unit, end], told) = cost(Total::Groups(of(of_other)));
@@ -841,7 +1081,16 @@ fn values_of_the_other_party_cost_as_many_bytes_as_stated() {
 fn products_cost_as_many_bytes_as_stated() {
     let [bins, row, of_comparisons] = to_r();
     for (most, of_a_key, bits, slots, depth) in [(8, 1, 18, 1, 0), (6, 3, 9, 6, 0), (256, 2, 11, 2, 5)] {
-        let groups = Groups { most, sums: 1, of_other: 1, products: Products::NONE, least: 2, of_a_key, labels: true };
+        let groups = Groups {
+            most,
+            sums: 1,
+            of_other: 1,
+            products: Products::NONE,
+            least: 2,
+            of_a_key,
+            labels: true,
+            of_s: None,
+        };
         let product = Groups { products: products(&[(0, 0, bits)], [1, 1]), ..groups };
         assert_eq!((product.by_trees(), product.flags()), (groups.by_trees(), groups.flags()), "{most}");
         let ([value, end_of_value], _) = cost(Total::Groups(groups));
@@ -853,6 +1102,34 @@ fn products_cost_as_many_bytes_as_stated() {
         let before = of_comparisons + u64::from(groups.flags()) * row + of_trees;
         assert_eq!(unit as i64 - value as i64 - transfers(before, digits), (8 * digits + digits / 8) as i64, "{most}");
         assert_eq!(end, end_of_value, "the end does not know what is added up");
+    }
+}
+
+/// Groups of the other party cost what its page says: a store with a bit for each of them, two bits each way for each bin and group, and the columns of
+/// all groups once for each.
+#[test]
+fn groups_of_both_cost_as_many_bytes_as_stated() {
+    let slots = sides::circuit_params((2000, 2000), BOTH).opprf.shape.slots() as u64;
+    let [bins, row, of_products] = to_r();
+    for (most, most_of_s, sums, of_other) in [(4, 3, 1, 0), (5, 9, 1, 0), (6, 2, 2, 1)] {
+        let of_a_key = most;
+        let one = Groups { most, sums, of_other, least: 2, of_a_key, ..GROUPS };
+        let ([of_one, _], _) = cost(Total::Groups(one));
+        // The party with the groups of `of_s` learns nothing here.
+        let both = Groups { of_s: Some(GroupsOfS { most: most_of_s, labels: false }), ..one };
+        let ([unit, _], told) = cost(Total::Groups(both));
+        let keys = digests(0, 2000);
+        assert_eq!(told, grouped(&keys, &keys, both));
+        let [columns, of_s, of_other] = [most * (sums + 1), most_of_s, most * of_other].map(u64::from);
+        // More places than bins, in whole words but for those of the last group, and a bit of each way back for them.
+        let more = (of_s - 1) * row;
+        let columns = 8 * columns * more + (more + bins).div_ceil(8) - bins.div_ceil(8);
+        let back = of_other * more;
+        let of_rows = slots * of_s.div_ceil(8) + 16 + of_s * row / 2;
+        let to_s = transfers(of_products + u64::from(sides::TARGET) * row + bins, of_s * row + more);
+        let to_r = transfers(of_products + of_other * row, of_s * row + back);
+        let bytes = columns + of_rows + 8 * back + back / 8;
+        assert_eq!(unit as i64 - of_one as i64 - to_s - to_r, bytes as i64, "{most} and {most_of_s}");
     }
 }
 
@@ -870,6 +1147,7 @@ fn groups_cost_as_many_bytes_as_stated() {
             least: 50,
             of_a_key: most,
             labels: true,
+            of_s: None,
         }));
         assert_eq!(unit - of_sum, 8 * bins * (2 * u64::from(most) - 1));
         assert!(end < if most == 8 { 200_000 } else { 400_000 }, "{most}: {end}, and of a sum {end_of_sum}");

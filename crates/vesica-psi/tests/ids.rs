@@ -110,7 +110,7 @@ fn units(
         if let Some(id) = mixed.filter(|_| lines.peer().unwrap().peer().place() == 0) {
             shares[id as usize] = attempts[0].1[id as usize].clone();
         }
-        side.open(&shares, &[], lines, rng)?;
+        side.open(&shares, [&[], &[]], lines, rng)?;
         Ok(shares.into_iter().map(|shares| shares.ids).collect())
     }
 }

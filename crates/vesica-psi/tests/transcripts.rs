@@ -11,7 +11,7 @@ use vesica_curve::{Blind, Curve25519, FourQ, P256, P256Sec1, Ristretto255, Secp2
 use vesica_oprf::Oprf;
 use vesica_oprf::rfc9497::{self, Suite};
 use vesica_ot::Security;
-use vesica_psi::circuit::{Groups, Product, Products, Total};
+use vesica_psi::circuit::{Groups, GroupsOfS, Product, Products, Total};
 use vesica_psi::dp::Hide;
 use vesica_psi::oprf::Role;
 use vesica_psi::unbalanced;
@@ -161,7 +161,16 @@ fn circuit_sends_these_messages() {
         cases.insert(name.to_owned(), case);
     }
     let of = |labels| {
-        Total::Groups(Groups { most: 5, sums: 1, of_other: 0, products: Products::NONE, least: 3, of_a_key: 5, labels })
+        Total::Groups(Groups {
+            most: 5,
+            sums: 1,
+            of_other: 0,
+            products: Products::NONE,
+            least: 3,
+            of_a_key: 5,
+            labels,
+            of_s: None,
+        })
     };
     for (name, learns, least) in [
         ("groups, both learn", (true, true), None),
@@ -178,7 +187,16 @@ fn circuit_sends_these_messages() {
         Products::new(&all, untold).unwrap()
     };
     let one = products(&[(0, 0)], [1, 1]);
-    let many = Groups { most: 64, sums: 1, of_other: 0, products: Products::NONE, least: 3, of_a_key: 1, labels: true };
+    let many = Groups {
+        most: 64,
+        sums: 1,
+        of_other: 0,
+        products: Products::NONE,
+        least: 3,
+        of_a_key: 1,
+        labels: true,
+        of_s: None,
+    };
     assert!(many.by_trees());
     let asks = sides::Asks { total: Total::Groups(many), puts: true, learns: (false, true), least: None, noise: None };
     let (of_alice, of_bob) = (xs.clone(), ys.clone());
@@ -197,6 +215,19 @@ fn circuit_sends_these_messages() {
     ] {
         let (total, learns) = (Total::Groups(groups), (true, true));
         let asks = sides::Asks { total, puts: true, learns, least: None, noise: None };
+        let (xs, ys) = (xs.clone(), ys.clone());
+        let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
+        cases.insert(name.to_owned(), case);
+    }
+    let of_both = Groups { most: 3, of_a_key: 3, of_s: Some(GroupsOfS { most: 4, labels: true }), ..many };
+    let multiplied = Groups { sums: 2, of_other: 2, products: products(&[(0, 0)], [1, 0]), of_a_key: 1, ..of_both };
+    let agreed = Groups { of_s: Some(GroupsOfS { most: 4, labels: false }), ..of_both };
+    for (name, groups, learns) in [
+        ("groups of both", of_both, (true, true)),
+        ("groups of both, values and a product", multiplied, (true, true)),
+        ("groups of both, of one agreed, the other learns", agreed, (false, true)),
+    ] {
+        let asks = sides::Asks { total: Total::Groups(groups), puts: true, learns, least: None, noise: None };
         let (xs, ys) = (xs.clone(), ys.clone());
         let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
         cases.insert(name.to_owned(), case);

@@ -98,12 +98,12 @@ pub trait Shared: Send + Sync {
     fn unit(&self, unit: &Unit, values: &Values, lines: &mut Lines, rng: &mut SessionRng) -> Result<Shares>;
 
     /// What the shares of all units, in the units' order, come to, for whoever learns it. They are of one attempt: an attempt that was
-    /// broken off leaves nothing that may be added to another's. `labels` has one of [`LABEL`] bytes for each group, if this party has the
-    /// groups, or if it was agreed on what they are called.
+    /// broken off leaves nothing that may be added to another's. `labels` has one of [`LABEL`] bytes for each group of the party with the groups,
+    /// and one for each of the other's, if this party has these groups, or if it was agreed on what they are called.
     ///
     /// # Errors
     /// As [`Protocol::unit`]; the peer's if its shares are of another attempt.
-    fn open(&self, shares: &[Shares], labels: &[Label], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found>;
+    fn open(&self, shares: &[Shares], labels: [&[Label]; 2], lines: &mut Lines, rng: &mut SessionRng) -> Result<Found>;
 }
 
 /// Bytes of a group's label, with its padding: whoever sees it sealed sees no length.
@@ -204,6 +204,8 @@ pub struct Group {
     pub number: u32,
     /// What it is called.
     pub label: Label,
+    /// And what the other party's group is called that it is told with, if both have groups.
+    pub other: Option<Label>,
     /// Its keys that match.
     pub keys: u64,
     /// What their numbers add up to.

@@ -49,8 +49,12 @@ pub enum Extra {
     SmallGroups,
     /// Which of many keys of its choice the other party holds, and with which values if `shared.sums` adds up or multiplies values of that
     /// party, told to the party with the groups if it learns and makes them up: what
-    /// `result = "groups"` does not hide where `learns` names `shared.groups.of`, unless `shared.dp` has an epsilon of 2.9 or less. Must be accepted by its name.
+    /// `result = "groups"` does not hide where `learns` names `shared.groups.of`, or any party if there is `shared.groups.other`, unless `shared.dp`
+    /// has an epsilon of 2.9 or less. Must be accepted by its name.
     ChosenGroups,
+    /// In which of the other party's groups many keys of its choice are, told to each party that learns and makes its own groups up: what
+    /// `shared.groups.other` does not hide. Must be accepted by its name.
+    ChosenPairs,
     /// Which of some 62 keys of its choice all other parties hold, told to the party with the values if it learns and makes them up: what
     /// `result = "sum"` without `shared.dp` does not hide where the party with the values learns. The same by group, where `result = "groups"`
     /// adds up values of a party that learns and has not the groups, unless `shared.dp` has an epsilon of 2.9 or less. Must be accepted by its name.
@@ -74,6 +78,7 @@ impl Extra {
         Extra::LeaderAndPivot,
         Extra::SmallGroups,
         Extra::ChosenGroups,
+        Extra::ChosenPairs,
         Extra::ChosenValues,
         Extra::ChosenFactors,
         Extra::Links,
@@ -95,6 +100,7 @@ impl Extra {
             Extra::LeaderAndPivot => "leader_and_pivot",
             Extra::SmallGroups => "small_groups",
             Extra::ChosenGroups => "chosen_groups",
+            Extra::ChosenPairs => "chosen_pairs",
             Extra::ChosenValues => "chosen_values",
             Extra::ChosenFactors => "chosen_factors",
             Extra::Links => "links",
@@ -161,6 +167,7 @@ mod tests {
             Extra::LeaderAndPivot,
             Extra::SmallGroups,
             Extra::ChosenGroups,
+            Extra::ChosenPairs,
             Extra::ChosenValues,
             Extra::ChosenFactors,
             Extra::Links,

@@ -40,8 +40,8 @@ pub use plan::{
 };
 pub use rules::{Rule, Rules};
 pub use types::{
-    Budget, Duplicates, Format, GroupLabel, Groups, Input, Limits, Matched, Mine, Order, Output, ProxyUrl, Shared,
-    Spec, Sum, Tls, USUAL_MEMORY, default_memory, default_patience,
+    Budget, Duplicates, Format, GroupLabel, Groups, Input, Limits, Matched, Mine, Order, OtherGroups, Output, ProxyUrl,
+    Shared, Spec, Sum, Tls, USUAL_MEMORY, default_memory, default_patience,
 };
 pub use vesica_suite::{CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
 pub use vesica_table::{Origin, Program};

@@ -10,7 +10,7 @@ use crate::key::KeyPlace;
 use crate::memory::Share;
 use crate::parse::nearest;
 use crate::rules::Rule;
-use crate::types::{Budget, Duplicates, GroupLabel, Groups, Mine, Order, ProxyUrl, Shared, Spec, Sum};
+use crate::types::{Budget, Duplicates, GroupLabel, Mine, Order, OtherGroups, ProxyUrl, Shared, Spec, Sum, number};
 use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
@@ -20,7 +20,9 @@ use vesica_net::{Network, Proxy};
 use vesica_params::Level;
 use vesica_psi::reveals;
 use vesica_session::Reveal;
-use vesica_suite::{Choice, Cut, Grouping, Product, Products, ProtocolName, ResultKind, Seat, Sizes, Suite, Summed};
+use vesica_suite::{
+    Choice, Cut, Grouping, OtherGrouping, Product, Products, ProtocolName, ResultKind, Seat, Sizes, Suite, Summed,
+};
 use vesica_types::{Party, TagLen};
 
 /// A job whose every field is present and means something.
@@ -97,6 +99,8 @@ pub struct Plan {
 /// Which columns are grouped by and added up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupedPlan {
+    /// Whether the groups are those of `shared.groups.other`.
+    pub other: bool,
     /// The columns that rows are grouped by; none if the groups are the other party's.
     pub by: Vec<String>,
     /// What each sum of this party's values adds up: those that are told, and then those that are factors alone.
@@ -723,17 +727,19 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
         );
         return refuse("shared.groups.by", why);
     }
-    let most = labels(groups)?;
+    let most = labels("shared.groups", &groups.by, groups.most, &groups.labels)?;
     if groups.of_a_key.is_none() && shared.dp.is_some() {
         let why = "is missing: noise hides a key in all of its groups, so with shared.dp say in how many it may be, such as of_a_key = 1";
         return refuse("shared.groups.of_a_key", why.to_owned());
     }
+    let of_others = |sum: &&Sum| sum.of.as_deref().is_some_and(|of| of != owner.name());
+    let other = groups.other.as_ref().map(|other| others(other, shared.sums.iter().find(of_others))).transpose()?;
     shared.sums.iter().try_for_each(|sum| added(shared, sum))?;
     let products = products(shared, owner)?;
     // The columns of the output, and the names of factors.
     let means = shared.told().map(|sum| format!("{}_mean", sum.name));
     let names = shared.sums.iter().map(|sum| sum.name.clone()).chain(means);
-    let names: Vec<String> = groups.by.iter().cloned().chain(["keys".to_owned()]).chain(names).collect();
+    let names: Vec<String> = groups.by_of_both().into_iter().chain(["keys".to_owned()]).chain(names).collect();
     if names.iter().any(|name| name.is_empty() || name.len() > 200) {
         return refuse(
             "shared.groups",
@@ -751,7 +757,48 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
     let of_other = count(shared.told().filter(|sum| !sum.is_of(owner.name())).count());
     let (of_a_key, sums) = (groups.of_a_key.unwrap_or(most), count(shared.told().count()));
     let agreed = !groups.labels.is_empty();
-    Ok(Some(Grouping { of: owner.place(), most, sums, of_other, products, least: groups.least, of_a_key, agreed }))
+    Ok(Some(Grouping {
+        of: owner.place(),
+        most,
+        sums,
+        of_other,
+        products,
+        least: groups.least,
+        of_a_key,
+        agreed,
+        other,
+    }))
+}
+
+/// The groups of the party that `shared.groups.of` does not name. `value` is one of its values that are added up or multiplied, if there are any.
+fn others(other: &OtherGroups, value: Option<&Sum>) -> Result<OtherGrouping, SpecError> {
+    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
+    if other.by.is_empty() || other.by.len() > MOST_BY {
+        let why = format!(
+            "names {} columns; name 1 to {MOST_BY} that rows are grouped by, such as by = [\"campaign\"]",
+            other.by.len()
+        );
+        return refuse("shared.groups.other.by", why);
+    }
+    let most = labels("shared.groups.other", &other.by, other.most, &other.labels)?;
+    let of_a_key = other.of_a_key.unwrap_or(most);
+    match value {
+        _ if most > 0 && !(1..=most).contains(&of_a_key) => {
+            let why = format!(
+                "a key may be in {of_a_key} groups; give 1 to {most}, which is how many groups there are at most, or leave it out"
+            );
+            refuse("shared.groups.other.of_a_key", why)
+        }
+        Some(sum) if of_a_key > 1 => {
+            let why = format!(
+                "a key may be in {of_a_key} groups, and {:?} has one value for a key of {}: agree on of_a_key = 1, or leave the sum out",
+                sum.name,
+                sum.of.as_deref().unwrap_or_default()
+            );
+            refuse("shared.groups.other.of_a_key", why)
+        }
+        _ => Ok(OtherGrouping { most, agreed: !other.labels.is_empty() }),
+    }
 }
 
 /// The sums as a protocol knows them.
@@ -761,30 +808,28 @@ fn in_order(shared: &Shared) -> Vec<Summed> {
     each.map(|sum| Summed { name: sum.name.clone(), largest: sum.largest }).collect()
 }
 
-/// How many groups there are at most, of which each has a label that is like no other one, if labels are agreed on.
-fn labels(groups: &Groups) -> Result<u32, SpecError> {
-    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
-    match (groups.most, groups.number()) {
-        (Some(most), Some(labels)) if !groups.labels.is_empty() => {
+/// How many groups `field` says there are at most, of which each has a label that is like no other one, if labels are agreed on.
+fn labels(field: &str, by: &[String], most: Option<u32>, labels: &[GroupLabel]) -> Result<u32, SpecError> {
+    let refuse = |of: &str, why: String| Err(SpecError::field(&format!("{field}.{of}"), why));
+    match (most, number(most, labels)) {
+        (Some(most), Some(all)) if !labels.is_empty() => {
             let why = format!(
-                "says {most}, and shared.groups.labels lists all {labels} groups that there may be; leave one of them out"
+                "says {most}, and {field}.labels lists all {all} groups that there may be; leave one of them out"
             );
-            return refuse("shared.groups.most", why);
+            return refuse("most", why);
         }
         (None, None) => {
-            let why = "is missing: say how many groups there are at most, such as most = 16, or list them in shared.groups.labels";
-            return refuse("shared.groups.most", why.to_owned());
+            let why = format!(
+                "is missing: say how many groups there are at most, such as most = 16, or list them in {field}.labels"
+            );
+            return refuse("most", why);
         }
         _ => {}
     }
     let mut known = HashSet::new();
-    for GroupLabel(label) in &groups.labels {
-        let why = if label.len() != groups.by.len() {
-            format!(
-                "has {} texts, and there are {} columns in shared.groups.by: give one for each",
-                label.len(),
-                groups.by.len()
-            )
+    for GroupLabel(label) in labels {
+        let why = if label.len() != by.len() {
+            format!("has {} texts, and there are {} columns in {field}.by: give one for each", label.len(), by.len())
         } else if label.iter().map(|text| text.len() + 2).sum::<usize>() > LABEL_BYTES {
             format!("is longer than {LABEL_BYTES} bytes, of which each column takes two more than its text; shorten it")
         } else if !known.insert(label) {
@@ -793,15 +838,15 @@ fn labels(groups: &Groups) -> Result<u32, SpecError> {
             continue;
         };
         // With escapes: the label may stand in an invitation, which a stranger wrote.
-        return refuse("shared.groups.labels", format!("{label:?} {why}"));
+        return refuse("labels", format!("{label:?} {why}"));
     }
     // In the words in which it travels, which have six bytes for some of a text's.
-    let all = serde_json::to_string(&groups.labels).map_or(usize::MAX, |text| text.len());
+    let all = serde_json::to_string(labels).map_or(usize::MAX, |text| text.len());
     if all > MOST_LABELS {
         let why = format!("takes {all} bytes, and the most is {MOST_LABELS}; shorten the labels");
-        return refuse("shared.groups.labels", why);
+        return refuse("labels", why);
     }
-    Ok(groups.number().unwrap_or_default())
+    Ok(number(most, labels).unwrap_or_default())
 }
 
 /// Sees that one of `shared.sums` says what it adds up. Names are told with escapes: they may stand in an invitation, which a stranger wrote.
@@ -938,8 +983,9 @@ fn grouped(shared: &Shared, mine: &Mine, me: &Party, owner: Option<&Party>) -> R
     let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
     let own = shared.values_of(me.name());
     let names: Vec<&str> = own.iter().map(|sum| sum.name.as_str()).collect();
-    if !has && !input.groups.is_empty() {
-        let why = "is for the party of shared.groups.of alone, which this one is not; remove it";
+    let other = shared.groups.as_ref().and_then(|groups| groups.other.as_ref()).filter(|_| !has && owner.is_some());
+    if !has && other.is_none() && !input.groups.is_empty() {
+        let why = "is for the party of shared.groups.of alone, which this one is not; remove it, or agree on shared.groups.other";
         return refuse("mine.input.groups", why.to_owned());
     }
     if let Some(name) = input.values.keys().find(|name| !names.contains(&name.as_str())) {
@@ -957,7 +1003,9 @@ fn grouped(shared: &Shared, mine: &Mine, me: &Party, owner: Option<&Party>) -> R
         return refuse("mine.input.values", why);
     }
     let column = |name: &String| input.values.get(name).unwrap_or(name).clone();
-    let (Some(groups), Some(owner)) = (shared.groups.as_ref().filter(|_| has || !own.is_empty()), owner) else {
+    let (Some(groups), Some(owner)) =
+        (shared.groups.as_ref().filter(|_| has || other.is_some() || !own.is_empty()), owner)
+    else {
         return Ok(None);
     };
     let products = shared.sums.iter().filter_map(|sum| factors(shared, sum, owner).transpose());
@@ -969,24 +1017,29 @@ fn grouped(shared: &Shared, mine: &Mine, me: &Party, owner: Option<&Party>) -> R
     };
     let sums =
         own.iter().map(|sum| Added { column: column(&sum.name), largest: sum.largest, times: times(sum) }).collect();
-    if !has {
+    let noisy = shared.dp.is_some();
+    let (field, agreed, labels, most, of_a_key) = match other {
+        None if has => ("shared.groups", &groups.by, &groups.labels, groups.number(), groups.of_a_key),
+        Some(other) => ("shared.groups.other", &other.by, &other.labels, other.number(), other.of_a_key),
         // Its keys are in one group, as far as it knows.
-        let noisy = shared.dp.is_some();
-        return Ok(Some(GroupedPlan { by: Vec::new(), sums, most: 1, labels: Vec::new(), of_a_key: 1, noisy }));
-    }
-    let by = if input.groups.is_empty() { &groups.by } else { &input.groups };
-    if by.len() != groups.by.len() {
+        None => {
+            let (by, labels) = (Vec::new(), Vec::new());
+            return Ok(Some(GroupedPlan { other: false, by, sums, most: 1, labels, of_a_key: 1, noisy }));
+        }
+    };
+    let by = if input.groups.is_empty() { agreed } else { &input.groups };
+    if by.len() != agreed.len() {
         let why = format!(
-            "names {} columns, and shared.groups.by {}: name a column for each of {}",
+            "names {} columns, and {field}.by {}: name a column for each of {}",
             by.len(),
-            groups.by.len(),
-            groups.by.join(", ")
+            agreed.len(),
+            agreed.join(", ")
         );
         return refuse("mine.input.groups", why);
     }
-    let most = groups.number().unwrap_or_default();
-    let (of_a_key, noisy) = (groups.of_a_key.unwrap_or(most), shared.dp.is_some());
-    Ok(Some(GroupedPlan { by: by.clone(), sums, most, labels: groups.labels.clone(), of_a_key, noisy }))
+    let most = most.unwrap_or_default();
+    let (by, labels, of_a_key) = (by.clone(), labels.clone(), of_a_key.unwrap_or(most));
+    Ok(Some(GroupedPlan { other: other.is_some(), by, sums, most, labels, of_a_key, noisy }))
 }
 
 /// Refuses lanes where a job has no use for them.
@@ -1375,11 +1428,20 @@ output = { path = "out.csv" }
         let added = |column: &str, largest| Added { column: column.to_owned(), largest, times: 1 };
         let sums = vec![added("cents", None), added("n", Some(7))];
         let by = vec!["region".to_owned(), "age".to_owned()];
-        let grouped = GroupedPlan { by, sums, most: 9, labels: vec![], of_a_key: 9, noisy: false };
+        let grouped = GroupedPlan { other: false, by, sums, most: 9, labels: vec![], of_a_key: 9, noisy: false };
         assert_eq!(plan.grouped, Some(grouped));
         let products = Products::NONE;
-        let grouping =
-            Grouping { of: 0, most: 9, sums: 2, of_other: 0, products, least: 50, of_a_key: 9, agreed: false };
+        let grouping = Grouping {
+            of: 0,
+            most: 9,
+            sums: 2,
+            of_other: 0,
+            products,
+            least: 50,
+            of_a_key: 9,
+            agreed: false,
+            other: None,
+        };
         assert_eq!(plan.choice.groups, Some(grouping));
         assert!(plan.output.is_some());
         let plan = with("alice", ", groups = [\"r\", \"a\"]").unwrap();
@@ -1414,13 +1476,24 @@ output = { path = "out.csv" }
         let both = [("views", "bob"), ("spend", "alice"), ("clicks", "bob")];
         let plan = with("bob", &both, ", values = { spend = \"cents\" }").unwrap();
         let sums = vec![Added { column: "cents".to_owned(), largest: None, times: 1 }];
-        let grouped =
-            |by, most| GroupedPlan { by, sums: sums.clone(), most, labels: vec![], of_a_key: most, noisy: false };
+        let grouped = |by, most| {
+            let sums = sums.clone();
+            GroupedPlan { other: false, by, sums, most, labels: vec![], of_a_key: most, noisy: false }
+        };
         assert_eq!(plan.grouped, Some(grouped(vec![], 1)));
         assert!(plan.adds_up());
         let products = Products::NONE;
-        let grouping =
-            Grouping { of: 1, most: 9, sums: 3, of_other: 1, products, least: 50, of_a_key: 9, agreed: false };
+        let grouping = Grouping {
+            of: 1,
+            most: 9,
+            sums: 3,
+            of_other: 1,
+            products,
+            least: 50,
+            of_a_key: 9,
+            agreed: false,
+            other: None,
+        };
         assert_eq!(plan.choice.groups, Some(grouping));
         let plan = with("alice", &both, ", values = { spend = \"cents\" }").unwrap();
         let by = vec!["region".to_owned()];
@@ -1561,7 +1634,17 @@ output = { path = "out.csv" }
         // 99999 has 17 bits, and its sign is one more. Alice's that is told comes first.
         let all = [(0, 0), (0, 1)].map(|(of_r, of_s)| Product { of_r, of_s, bits: 18 });
         let products = Products::new(&all, [1, 1]).unwrap();
-        let want = Grouping { of: 1, most: 9, sums: 3, of_other: 3, products, least: 50, of_a_key: 1, agreed: false };
+        let want = Grouping {
+            of: 1,
+            most: 9,
+            sums: 3,
+            of_other: 3,
+            products,
+            least: 50,
+            of_a_key: 1,
+            agreed: false,
+            other: None,
+        };
         assert_eq!(job.choice.groups, Some(want));
         let added = |column: &str, largest| Added { column: column.to_owned(), largest: Some(largest), times: 1 };
         assert_eq!(job.grouped.unwrap().sums, [added("views", 1000), added("clicks", 8)]);
@@ -1626,6 +1709,53 @@ output = { path = "out.csv" }
         ] {
             let error = multiplied("bob", &sums).unwrap_err();
             assert_eq!(error.field.as_deref(), Some(field), "{sums}: {error}");
+            assert!(error.message.contains(words), "{error}");
+        }
+    }
+
+    /// Groups of both parties: each has columns for its own, and what cannot be is refused by name.
+    #[test]
+    fn groups_of_both_parties_are_columns_of_each() {
+        let with = |owner: &str, other: &str, sums: &str, input: &str| {
+            let accept = "accept = [\"chosen_groups\", \"chosen_pairs\", \"chosen_values\"]";
+            let groups = format!("groups = {{ of = \"{owner}\", by = [\"region\"], most = 9, other = {{ {other} }} }}");
+            let shared = format!("protocol = \"rr22\"\nresult = \"groups\"\n{accept}\n{groups}\nsums = [{sums}]");
+            let text = job()
+                .replace("protocol = \"ecdh\"", &shared)
+                .replace("keys = [\"id\"]", &format!("keys = [\"id\"]{input}"));
+            plan(&parse(&text).unwrap())
+        };
+        const OTHER: &str = "by = [\"campaign\"], most = 4";
+        const VIEWS: &str = "{ name = \"views\", of = \"alice\" }";
+        let grouped = |plan: &Plan| plan.grouped.clone().unwrap();
+        let job = with("bob", OTHER, "", ", groups = [\"c\"]").unwrap();
+        let by = vec!["c".to_owned()];
+        let want = GroupedPlan { other: true, by, sums: vec![], most: 4, labels: vec![], of_a_key: 4, noisy: false };
+        assert_eq!(grouped(&job), want);
+        let groups = job.choice.groups.unwrap();
+        assert_eq!((groups.of, groups.most, groups.other), (1, 9, Some(OtherGrouping { most: 4, agreed: false })));
+        assert_eq!(job.shared.groups.unwrap().by_of_both(), ["region", "campaign"]);
+        let job = with("bob", "by = [\"campaign\"], labels = [\"spring\", \"\"]", "", "").unwrap();
+        let other = OtherGrouping { most: 2, agreed: true };
+        assert_eq!((grouped(&job).labels.len(), job.choice.groups.unwrap().other), (2, Some(other)));
+        assert!(!job.choice.groups.unwrap().agreed);
+        let job = grouped(&with("bob", &format!("{OTHER}, of_a_key = 1"), VIEWS, "").unwrap());
+        assert_eq!((job.by, job.sums.len(), job.of_a_key), (vec!["campaign".to_owned()], 1, 1));
+        let job = grouped(&with("alice", OTHER, "", "").unwrap());
+        assert_eq!((job.other, job.by), (false, vec!["region".to_owned()]));
+        for (other, sums, input, field, words) in [
+            ("by = [], most = 4", "", "", "shared.groups.other.by", "such as by = [\"campaign\"]"),
+            ("by = [\"c\"]", "", "", "shared.groups.other.most", "shared.groups.other.labels"),
+            ("by = [\"c\"], most = 0", "", "", "shared.groups.other.most", "1 to 16"),
+            ("by = [\"c\"], most = 17", "", "", "shared.groups.other.most", "with more groups"),
+            ("by = [\"c\"], labels = [\"a\", \"a\"]", "", "", "shared.groups.other.labels", "twice"),
+            ("by = [\"c\"], most = 4, of_a_key = 5", "", "", "shared.groups.other.of_a_key", "1 to 4"),
+            (OTHER, VIEWS, "", "shared.groups.other.of_a_key", "of_a_key = 1"),
+            ("by = [\"region\"], most = 4", "", "", "shared.groups", "two columns"),
+            (OTHER, "", ", groups = [\"a\", \"b\"]", "mine.input.groups", "shared.groups.other.by 1"),
+        ] {
+            let error = with("bob", other, sums, input).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some(field), "{other}: {error}");
             assert!(error.message.contains(words), "{error}");
         }
     }
@@ -1770,6 +1900,7 @@ output = { path = "out.csv" }
                 reveals::leader_and_pivot(0, 1),
                 reveals::SMALL_GROUPS,
                 reveals::chosen_groups(0),
+                reveals::chosen_pairs(0),
                 reveals::chosen_values(0),
                 reveals::chosen_values_by_group(0),
                 reveals::chosen_factors(0),

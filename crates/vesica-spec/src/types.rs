@@ -129,6 +129,28 @@ pub struct Groups {
     /// accepted.
     #[serde(default = "least_of_a_group")]
     pub least: u64,
+    /// Groups of the other party's rows, if each of the first one's is told with each of these, and not by itself. Give the party with more groups
+    /// in `of`. Not with `shared.dp` or `shared.limits.min_intersection`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<OtherGroups>,
+}
+
+/// Groups of the party that `groups.of` does not name.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OtherGroups {
+    /// What its rows are grouped by, as in `groups.by`.
+    pub by: Vec<String>,
+    /// How many groups there are at most, among the rows that have a key: 1 to 16. `groups.most` times these, with a count and the sums of each, may
+    /// be 1024 numbers. Needed unless there are `labels`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<u32>,
+    /// In the place of `most`, all groups that there may be, as in `groups.labels`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<GroupLabel>,
+    /// How many groups a key may be in, by its rows, as in `groups.of_a_key`. It is 1 if values of this party are added up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_a_key: Option<u32>,
 }
 
 /// What a group is called: the text in each column that is grouped by.
@@ -414,7 +436,7 @@ pub struct Input {
     pub identifiers: BTreeMap<String, Vec<Vec<String>>>,
     /// The column with the values that `shared.result = "sum"` adds up, or `"shares"` shares.
     pub value: Option<String>,
-    /// The columns that `shared.result = "groups"` groups rows by; those that are called as `shared.groups.by` where there are none.
+    /// The columns that `shared.result = "groups"` groups rows by; where there are none those that are called as in `shared.groups`.
     pub groups: Vec<String>,
     /// The columns that those of `shared.sums` add up which are of this party, where they are called otherwise.
     pub values: BTreeMap<String, String>,
@@ -453,8 +475,8 @@ struct Written {
     /// party has such a column. An empty field adds nothing; where rows have the same key, all that take part count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value: Option<String>,
-    /// For the party of `shared.groups.of`: the columns that rows are grouped by, in the order of `shared.groups.by`. When absent, they are
-    /// called as it is there. An empty field is a group of its own, as in SQL.
+    /// For the party of `shared.groups.of`, and with `shared.groups.other` for the other one too: the columns that its rows are grouped by, in the order
+    /// of `by` there. When absent, they are called as it is there. An empty field is a group of its own, as in SQL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     groups: Vec<String>,
     /// For a party of which `shared.sums` add up values: the columns that have these, `{ spend = "cents" }`, where a sum and
@@ -640,13 +662,31 @@ pub enum Format {
     Arrow,
 }
 
+/// How many groups there are, or may be; none if the job does not say it.
+pub(crate) fn number(most: Option<u32>, labels: &[GroupLabel]) -> Option<u32> {
+    match labels.len() {
+        0 => most,
+        labels => Some(u32::try_from(labels).unwrap_or(u32::MAX)),
+    }
+}
+
 impl Groups {
     /// How many groups there are, or may be; none if the job does not say it.
     pub fn number(&self) -> Option<u32> {
-        match self.labels.len() {
-            0 => self.most,
-            labels => Some(u32::try_from(labels).unwrap_or(u32::MAX)),
-        }
+        number(self.most, &self.labels)
+    }
+
+    /// What rows of both parties are grouped by, as it is called in the output.
+    pub fn by_of_both(&self) -> Vec<String> {
+        let other = self.other.iter().flat_map(|other| &other.by);
+        self.by.iter().chain(other).cloned().collect()
+    }
+}
+
+impl OtherGroups {
+    /// How many groups there are, or may be; none if the job does not say it.
+    pub fn number(&self) -> Option<u32> {
+        number(self.most, &self.labels)
     }
 }
 

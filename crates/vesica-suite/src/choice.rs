@@ -72,6 +72,17 @@ pub struct Grouping {
     pub of_a_key: u32,
     /// Whether the parties agreed on what they are called, so that all of them are there, with keys or without.
     pub agreed: bool,
+    /// Groups of the other party's, if each of the first one's is told with each of these.
+    pub other: Option<OtherGrouping>,
+}
+
+/// Groups of the party that has not those of [`Grouping`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OtherGrouping {
+    /// How many there are at most.
+    pub most: u32,
+    /// Whether the parties agreed on what they are called.
+    pub agreed: bool,
 }
 
 impl Grouping {
@@ -80,6 +91,9 @@ impl Grouping {
 
     /// The most groups of a key, as step 4 has them, for which values of the other party are multiplied.
     pub const FLAGS: u32 = 128;
+
+    /// The most groups of the other party's.
+    pub const OF_OTHER: u32 = 16;
 
     /// The most bits of factors for a key, over all products, and over the groups for which each is multiplied.
     pub const DIGITS: u32 = 256;
@@ -93,16 +107,33 @@ impl Grouping {
     /// A refusal of the field of `shared.groups`.
     pub(crate) fn check(&self) -> Result<(), crate::Refusal> {
         let refusal = |field, why: String| Err(crate::Refusal { field, why });
-        let numbers = u64::from(self.most) * (u64::from(self.sums) + 1);
+        if let Some(other) = self.other.filter(|other| !(1..=Self::OF_OTHER).contains(&other.most)) {
+            let why = format!(
+                "{} groups of the party that shared.groups.of does not name; give 1 to {}, and name the party with more groups in shared.groups.of",
+                other.most,
+                Self::OF_OTHER
+            );
+            let field = if other.agreed { "shared.groups.other.labels" } else { "shared.groups.other.most" };
+            return refusal(field, why);
+        }
+        let field = if self.agreed { "shared.groups.labels" } else { "shared.groups.most" };
+        let of_other = self.other.map_or(1, |other| other.most);
+        let numbers = (u64::from(self.most) * u64::from(of_other)).saturating_mul(u64::from(self.sums) + 1);
         if self.most == 0 || numbers > Self::NUMBERS.into() {
             let most = Self::NUMBERS / self.sums.saturating_add(1).min(Self::NUMBERS);
+            let each = match self.other {
+                None => String::new(),
+                Some(_) => format!(", each with each of {of_other} of the other party's,"),
+            };
             let why = format!(
-                "{} groups with {} sums are {numbers} numbers, and there may be from 1 to {}: give 1 to {most} groups, or fewer sums",
+                "{} groups{each} with {} sums are {numbers} numbers, and there may be from 1 to {}: give 1 to {} groups, or fewer {}",
                 self.most,
                 self.sums,
-                Self::NUMBERS
+                Self::NUMBERS,
+                (most / of_other).max(1),
+                if self.other.is_some() { "groups of the other party or fewer sums" } else { "sums" }
             );
-            return refusal(if self.agreed { "shared.groups.labels" } else { "shared.groups.most" }, why);
+            return refusal(field, why);
         }
         if self.least == 0 {
             let why = "0 keys leave no group out; the least is 1, which tells every group with a common key";
@@ -114,6 +145,16 @@ impl Grouping {
                 self.of_a_key, self.most
             );
             return refusal("shared.groups.of_a_key", why);
+        }
+        if self.flags() > Self::FLAGS && self.other.is_some() {
+            let why = format!(
+                "{} groups, each with each of {of_other} of the other party's, are {}, for each of which a value of that party would be multiplied, and {} \
+                 is the most: give fewer groups, or no sums of that party's values",
+                self.most,
+                self.flags(),
+                Self::FLAGS
+            );
+            return refusal(field, why);
         }
         if self.flags() > Self::FLAGS {
             let why = format!(

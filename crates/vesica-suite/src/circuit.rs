@@ -3,7 +3,8 @@
 
 use crate::dp::KEYS_ARE_NOT_PEOPLE;
 use crate::{
-    Choice, Cut, Error, Grouping, Opened, Refusal, ResultKind, Seat, Sizes, Suite, Terms, chosen, chosen_by_group,
+    Choice, Cut, Error, Grouping, Opened, OtherGrouping, Refusal, ResultKind, Seat, Sizes, Suite, Terms, chosen,
+    chosen_by_group,
 };
 use vesica_block::Block;
 use vesica_oprf::opprf;
@@ -11,7 +12,7 @@ use vesica_oprf::vole::Field;
 use vesica_params::dp::{LARGEST, Laplace};
 use vesica_params::lpn::{self, BINARY, CodeSet};
 use vesica_params::{Level, cuckoo, okvs};
-use vesica_psi::circuit::{self, Total};
+use vesica_psi::circuit::{self, GroupsOfS, Total};
 use vesica_psi::noise::{self, Draws};
 use vesica_psi::reveals;
 use vesica_session::{Lines, Reveal, SessionRng};
@@ -68,6 +69,10 @@ impl Circuit {
         if choice.groups.is_some_and(|groups| groups.products.count() > 0) {
             let why =
                 "has no noise for products of values of both parties; remove it, or the products from shared.sums";
+            return refusal("shared.dp", why.to_owned());
+        }
+        if choice.groups.is_some_and(|groups| groups.other.is_some()) {
+            let why = "has no noise for groups of both parties; remove it, or shared.groups.other";
             return refusal("shared.dp", why.to_owned());
         }
         if choice.groups.is_some_and(|groups| !groups.agreed) {
@@ -186,10 +191,14 @@ impl Circuit {
         })
     }
 
-    /// Groups as the circuit has them. `labels` says whether the party without them learns what they are called.
-    fn groups(of: Grouping, labels: bool) -> circuit::Groups {
-        let Grouping { of: _, most, sums, of_other, products, least, of_a_key, agreed: _ } = of;
-        circuit::Groups { most, sums, of_other, products, least, of_a_key, labels }
+    /// Groups as the circuit has them, for a job with these learners.
+    fn groups(of: Grouping, learners: &[u8]) -> circuit::Groups {
+        let Grouping { of: owner, most, sums, of_other, products, least, of_a_key, agreed, other } = of;
+        // Who has not the groups, and does not know what they are called.
+        let labels = !agreed && learners.iter().any(|&learner| learner != owner);
+        let of_s = other
+            .map(|OtherGrouping { most, agreed }| GroupsOfS { most, labels: !agreed && learners.contains(&owner) });
+        circuit::Groups { most, sums, of_other, products, least, of_a_key, labels, of_s }
     }
 
     fn with<B: Field + 'static>(
@@ -204,22 +213,22 @@ impl Circuit {
 impl Grouping {
     /// How many times each value of the party without the groups is multiplied, for a key.
     pub(crate) fn flags(&self) -> u32 {
-        Circuit::groups(*self, true).flags()
+        Circuit::groups(*self, &[]).flags()
     }
 
     /// How many values a key has, of the party with the groups and of the other one: those that are added up, and those that are factors alone.
     pub fn widths(&self) -> [u32; 2] {
-        Circuit::groups(*self, true).widths()
+        Circuit::groups(*self, &[]).widths()
     }
 
     /// How many bits of factors are multiplied for a key.
     pub(crate) fn digits(&self) -> u32 {
-        Circuit::groups(*self, true).digits()
+        Circuit::groups(*self, &[]).digits()
     }
 
     /// Whether far less would be sent if a key could be in one group alone.
     pub fn costs_by_its_groups(&self) -> bool {
-        let by_trees = |of_a_key| Circuit::groups(Self { of_a_key, ..*self }, true).by_trees();
+        let by_trees = |of_a_key| Circuit::groups(Self { of_a_key, ..*self }, &[]).by_trees();
         by_trees(1) && !by_trees(self.of_a_key)
     }
 }
@@ -235,6 +244,9 @@ impl Suite for Circuit {
         let total = match (result, dp) {
             (ResultKind::Sum, None) => Some(reveals::INTERSECTION_SUM),
             (ResultKind::Sum, Some(_)) => Some(reveals::INTERSECTION_SUM_NOISY),
+            (ResultKind::Groups, None) if groups.is_some_and(|groups| groups.other.is_some()) => {
+                Some(reveals::GROUP_TOTALS_OF_BOTH)
+            }
             (ResultKind::Groups, None) => Some(reveals::GROUP_TOTALS),
             (ResultKind::Groups, Some(_)) => Some(reveals::GROUP_TOTALS_NOISY),
             (ResultKind::Shares, _) => None,
@@ -341,7 +353,7 @@ impl Suite for Circuit {
     fn memory(&self) -> u64 {
         // The hint with what it is solved from, targets and bits; the noise of the transfers, 32 MiB a unit, for 2^17 keys. Groups: stretched
         // pads, and the numbers of a key in some of them. Their columns come one after the other, but for those of trees; a key has 1.3 bins.
-        let of_groups = |of: Grouping| 100 + 32 * u64::from(of.sums) + Self::groups(of, true).memory() * 13 / 10;
+        let of_groups = |of: Grouping| 100 + 32 * u64::from(of.sums) + Self::groups(of, &[]).memory() * 13 / 10;
         700 + self.choice.groups.map_or(0, of_groups)
     }
 
@@ -357,8 +369,7 @@ impl Suite for Circuit {
             ResultKind::Shares => (Total::Shares, terms.values.is_some()),
             ResultKind::Groups => {
                 let groups = groups.expect("a job for groups has some");
-                let labels = !groups.agreed && self.choice.learners.iter().any(|&learner| learner != groups.of);
-                (Total::Groups(Self::groups(groups, labels)), true)
+                (Total::Groups(Self::groups(groups, &self.choice.learners)), true)
             }
             _ => (Total::Count, false),
         };
@@ -398,6 +409,7 @@ mod tests {
         least: 2,
         of_a_key: 2,
         agreed: true,
+        other: None,
     };
 
     fn choice(result: ResultKind, learners: &[u8], least: Option<u64>) -> Choice {
@@ -575,6 +587,8 @@ mod tests {
         let products = Products::new(&[Product { of_r: 0, of_s: 0, bits: 11 }], [0; 2]).unwrap();
         let groups = Some(Grouping { products, ..GROUPS });
         assert_eq!(refused(Choice { groups, ..of() }, "or the products"), "shared.dp");
+        let groups = Some(Grouping { other: Some(OtherGrouping { most: 2, agreed: true }), ..GROUPS });
+        assert_eq!(refused(Choice { groups, ..of() }, "or shared.groups.other"), "shared.dp");
         let dp = Some(Noise { epsilon: 1.0, sampling: None, largest: Some(5) });
         assert_eq!(refused(Choice { dp, ..of() }, "remove it"), "shared.dp.largest");
         let dp = Some(Noise { epsilon: 17.0, sampling: None, largest: None });

@@ -23,7 +23,7 @@ mod ot;
 mod rr22;
 mod tally;
 
-pub use choice::{Choice, CurveName, Grouping, Mode, Noise, ProtocolName, ResultKind, Security, Summed};
+pub use choice::{Choice, CurveName, Grouping, Mode, Noise, OtherGrouping, ProtocolName, ResultKind, Security, Summed};
 use std::fmt;
 pub use vesica_ot::Judge;
 pub use vesica_psi::circuit::{Product, Products};
@@ -330,15 +330,28 @@ fn chosen(choice: &Choice, owner: Option<u8>) -> Option<Reveal> {
     }
 }
 
-/// The same of the party without the groups, if its values are added up in them.
+/// The same of the party without the groups, or with others: if it has groups too, or if its values are added up in those of the first one. And where both
+/// have groups, what each of them that learns can read of the other's.
 fn chosen_by_group(choice: &Choice, groups: &Grouping) -> Vec<Reveal> {
-    let other = choice.learners.iter().find(|&&learner| learner != groups.of);
-    let other = other.filter(|_| groups.of_other > 0 && !hides(choice));
-    let of = |&other| {
-        let factors = (groups.products.count() > 0).then(|| reveals::chosen_factors(other));
-        [reveals::chosen_values_by_group(other)].into_iter().chain(factors)
+    if hides(choice) {
+        return Vec::new();
+    }
+    let learners = choice.learners.iter().copied();
+    let of = |learner| {
+        let (other, both) = (learner != groups.of, groups.other.is_some());
+        let values = other && groups.of_other > 0;
+        // Of the first one's values, alone or in products.
+        let adds_up_theirs = groups.sums > groups.of_other || groups.products.count() > 0;
+        let own = (other && both).then(|| match adds_up_theirs {
+            true => reveals::chosen_groups_and_values(learner),
+            false => reveals::chosen_groups(learner),
+        });
+        let values_of = values.then(|| reveals::chosen_values_by_group(learner));
+        let factors = (values && groups.products.count() > 0).then(|| reveals::chosen_factors(learner));
+        let pairs = both.then(|| reveals::chosen_pairs(learner));
+        [own, values_of, factors, pairs].into_iter().flatten()
     };
-    other.into_iter().flat_map(of).collect()
+    learners.flat_map(of).collect()
 }
 
 /// Refuses what a job asks for and its protocol does not have.
@@ -432,6 +445,11 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
             return refusal("shared.mode", why);
         }
         choice.groups.map_or(Ok(()), |groups| groups.check())?;
+        if choice.least.is_some() && choice.groups.is_some_and(|groups| groups.other.is_some()) {
+            let why = "with groups of both parties keys are counted in each group of one with each of the other, and not all together; remove it, and give \
+                       shared.groups.least";
+            return refusal("shared.limits.min_intersection", why.to_owned());
+        }
     }
     if choice.protocol == ProtocolName::MiniPsi && choice.learners.len() > 1 {
         let why = "with \"mini-psi\" only one can learn; name one, or take protocol = \"ecdh\"";
@@ -577,9 +595,9 @@ mod tests {
     #[test]
     fn groups_are_of_rr22_and_bounded() {
         let of = |groups| Choice { result: ResultKind::Groups, groups, ..choice(ProtocolName::Rr22, 2, &[0, 1]) };
-        let products = Products::NONE;
+        let (products, other) = (Products::NONE, None);
         let grouping =
-            Grouping { of: 1, most: 64, sums: 1, of_other: 0, products, least: 50, of_a_key: 64, agreed: false };
+            Grouping { of: 1, most: 64, sums: 1, of_other: 0, products, least: 50, of_a_key: 64, agreed: false, other };
         let with = |grouping| of(Some(grouping));
         assert_eq!(find(&with(grouping)).unwrap().cut(), Cut::Shares);
         assert_eq!(refused(&of(None), "by = "), "shared.groups");
@@ -643,14 +661,72 @@ mod tests {
         }
     }
 
+    /// Groups of both parties are bounded all together, and each party that learns can choose its own.
+    #[test]
+    fn groups_of_both_are_bounded_and_can_be_chosen() {
+        let of = |most, most_of_other, [sums, of_other]: [u32; 2]| {
+            let (products, other) = (Products::NONE, Some(OtherGrouping { most: most_of_other, agreed: false }));
+            let grouping =
+                Grouping { of: 1, most, sums, of_other, products, least: 50, of_a_key: 1, agreed: false, other };
+            let rr22 = choice(ProtocolName::Rr22, 2, &[0, 1]);
+            Choice { result: ResultKind::Groups, groups: Some(grouping), ..rr22 }
+        };
+        for (most, most_of_other, sums) in [(64, 16, [0, 0]), (512, 1, [1, 0]), (10, 10, [9, 0]), (8, 16, [7, 7])] {
+            assert!(find(&of(most, most_of_other, sums)).is_ok());
+        }
+        for (most, most_of_other, sums) in [(65, 16, 0), (103, 10, 0), (512, 2, 1), (u32::MAX, 16, u32::MAX)] {
+            assert_eq!(refused(&of(most, most_of_other, [sums, 0]), "fewer groups"), "shared.groups.most");
+        }
+        assert_eq!(refused(&of(2, 17, [0, 0]), "name the party with more groups"), "shared.groups.other.most");
+        assert_eq!(refused(&of(2, 0, [0, 0]), "give 1 to 16"), "shared.groups.other.most");
+        // A value of the other party is multiplied for each of the first one's groups with each of its own.
+        assert_eq!(refused(&of(9, 16, [1, 1]), "128 is the most"), "shared.groups.most");
+        let least = Choice { least: Some(10), ..of(4, 4, [1, 0]) };
+        assert_eq!(refused(&least, "shared.groups.least"), "shared.limits.min_intersection");
+        let (groups, and_values) = (reveals::chosen_groups, reveals::chosen_groups_and_values);
+        for (sums, want) in [
+            ([0, 0], [vec![groups(0), reveals::chosen_pairs(0)], vec![groups(1), reveals::chosen_pairs(1)]]),
+            ([1, 0], [vec![and_values(0), reveals::chosen_pairs(0)], vec![groups(1), reveals::chosen_pairs(1)]]),
+            (
+                [1, 1],
+                [
+                    vec![groups(0), reveals::chosen_values_by_group(0), reveals::chosen_pairs(0)],
+                    vec![and_values(1), reveals::chosen_pairs(1)],
+                ],
+            ),
+        ] {
+            for learners in [&[0, 1][..], &[1], &[0]] {
+                let reveals = find(&Choice { learners: learners.to_vec(), ..of(4, 4, sums) }).unwrap().reveals();
+                assert!(reveals.contains(&reveals::GROUP_TOTALS_OF_BOTH));
+                for place in [0, 1] {
+                    let of_place = |reveal: &&Reveal| {
+                        reveal.name.starts_with("chosen_") && reveal.to == Learner::Place(place as u8)
+                    };
+                    let told: Vec<Reveal> = reveals.iter().filter(of_place).copied().collect();
+                    let want = if learners.contains(&(place as u8)) { want[place].clone() } else { Vec::new() };
+                    assert_eq!(told, want, "{sums:?} {learners:?}");
+                }
+            }
+        }
+    }
+
     /// Whoever has one factor of a product and learns can make it up, and read the other one's.
     #[test]
     fn products_are_bounded_and_their_factors_can_be_chosen() {
         let of = |bits, most, of_a_key, count| {
             let products = Products::new(&vec![Product { of_r: 0, of_s: 0, bits }; count], [1, 1]).unwrap();
             let count = count as u32;
-            let grouping =
-                Grouping { of: 1, most, sums: count, of_other: count, products, least: 50, of_a_key, agreed: false };
+            let grouping = Grouping {
+                of: 1,
+                most,
+                sums: count,
+                of_other: count,
+                products,
+                least: 50,
+                of_a_key,
+                agreed: false,
+                other: None,
+            };
             let rr22 = choice(ProtocolName::Rr22, 2, &[0, 1]);
             Choice { result: ResultKind::Groups, groups: Some(grouping), ..rr22 }
         };
@@ -837,6 +913,7 @@ mod tests {
                 least: 5,
                 of_a_key: 4,
                 agreed: false,
+                other: None,
             });
             let other = Choice { result, groups, ..rr22(5, &[0, 1, 2, 3, 4], Some(1)) };
             assert_eq!(refused(&other, "two parties"), "shared.result");

@@ -145,7 +145,14 @@ impl ByGroup {
                 Some(group) => group,
                 None if !agreed.is_empty() => {
                     let Some(&group) = agreed.get(&in_table[in_table_at as usize]) else {
-                        let why = "of a group that shared.groups.labels does not list; agree on that group too, or leave the row out";
+                        let why = match plan.other {
+                            true => {
+                                "of a group that shared.groups.other.labels does not list; agree on that group too, or leave the row out"
+                            }
+                            false => {
+                                "of a group that shared.groups.labels does not list; agree on that group too, or leave the row out"
+                            }
+                        };
                         return Err(wrong(row, (BY, &plan.by[0]), why));
                     };
                     number_of[in_table_at as usize] = Some(group);
@@ -153,7 +160,14 @@ impl ByGroup {
                 }
                 None => {
                     let Some(&group) = numbers.get(used) else {
-                        let why = "of one group more than shared.groups.most allows; agree on a larger number, or group by fewer values";
+                        let why = match plan.other {
+                            true => {
+                                "of one group more than shared.groups.other.most allows; agree on a larger number, or group by fewer values"
+                            }
+                            false => {
+                                "of one group more than shared.groups.most allows; agree on a larger number, or group by fewer values"
+                            }
+                        };
                         return Err(wrong(row, (BY, &plan.by[0]), why));
                     };
                     used += 1;
@@ -265,7 +279,14 @@ impl OfKey<'_> {
         wrong: &impl Fn(u64, (&'static str, &str), &'static str) -> JobError,
     ) -> Result<(), JobError> {
         if self.groups.len() > self.plan.of_a_key as usize {
-            let why = "one of a key that is in more groups than shared.groups.of_a_key allows; agree on a larger number, or leave rows out";
+            let why = match self.plan.other {
+                true => {
+                    "one of a key that is in more groups than shared.groups.other.of_a_key allows; agree on a larger number, or leave rows out"
+                }
+                false => {
+                    "one of a key that is in more groups than shared.groups.of_a_key allows; agree on a larger number, or leave rows out"
+                }
+            };
             return Err(wrong(self.first_row, (BY, &self.plan.by[0]), why));
         }
         let width = self.plan.sums.len();

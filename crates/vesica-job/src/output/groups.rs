@@ -17,10 +17,15 @@ use vesica_types::RowId;
 /// # Errors
 /// The peer's fault, if it is none of them.
 pub fn named(groups: &[Group], plan: &Plan, ch: &mut dyn Channel) -> Result<Vec<GroupTotal>, JobError> {
-    let by = plan.shared.groups.as_ref().map_or(0, |groups| groups.by.len());
+    let of = plan.shared.groups.as_ref();
+    let columns = of.map_or(0, |groups| groups.by.len());
+    let of_other = of.and_then(|groups| groups.other.as_ref()).map_or(0, |other| other.by.len());
     let order = plan.shared.order_of_sums();
-    let one = |Group { label, keys, sums, .. }: &Group| {
-        let by = decode(label, by)?;
+    let one = |Group { label, other, keys, sums, .. }: &Group| {
+        let mut by = decode(label, columns)?;
+        if let Some(other) = other {
+            by.extend(decode(other, of_other)?);
+        }
         let mut in_order = vec![0; sums.len()];
         order.iter().zip(sums).for_each(|(&place, &sum)| in_order[place] = sum);
         Some(GroupTotal { by, keys: *keys, sums: in_order })
@@ -36,14 +41,14 @@ pub fn named(groups: &[Group], plan: &Plan, ch: &mut dyn Channel) -> Result<Vec<
 
 /// The names of the columns: what is grouped by, the number of keys, and each sum with its mean.
 pub fn columns(shared: &Shared) -> Vec<String> {
-    let by = shared.groups.iter().flat_map(|groups| groups.by.iter().cloned());
+    let by = shared.groups.iter().flat_map(|groups| groups.by_of_both());
     let sums = shared.told().flat_map(|sum| [sum.name.clone(), format!("{}_mean", sum.name)]);
     by.chain(["keys".to_owned()]).chain(sums).collect()
 }
 
 /// The table of these groups.
 fn table(plan: &Plan, groups: &[GroupTotal]) -> Result<Memory, JobError> {
-    let by = plan.shared.groups.as_ref().map_or(0, |groups| groups.by.len());
+    let by = plan.shared.groups.as_ref().map_or(0, |groups| groups.by_of_both().len());
     let mut columns: Vec<ArrayRef> = (0..by)
         .map(|column| {
             let texts = groups.iter().map(|group| group.by.get(column).map_or("", String::as_str));

@@ -802,8 +802,15 @@ mod tests {
             let mut plan = job(dir.path(), "");
             let by = by.iter().map(|by| (*by).to_owned()).collect();
             let sums = sums.map(|sum| vesica_spec::Added { column: sum.to_owned(), largest: None, times: 1 }).to_vec();
-            plan.grouped =
-                Some(vesica_spec::GroupedPlan { by, sums, most: 8, labels: Vec::new(), of_a_key: 1, noisy: false });
+            plan.grouped = Some(vesica_spec::GroupedPlan {
+                other: false,
+                by,
+                sums,
+                most: 8,
+                labels: Vec::new(),
+                of_a_key: 1,
+                noisy: false,
+            });
             plan
         };
         let opened = |plan: Plan| open(&plan).and_then(|mut ledger| ledger.identify(&hash(&plan)));

@@ -149,7 +149,7 @@ impl Groups {
     pub fn new(shared: &vesica_spec::Shared, groups: &[GroupTotal]) -> Self {
         let of = shared.groups.as_ref();
         Self {
-            by: of.map(|of| of.by.clone()).unwrap_or_default(),
+            by: of.map(|of| of.by_of_both()).unwrap_or_default(),
             sums: shared.told().map(|sum| sum.name.clone()).collect(),
             least: of.map_or(1, |of| of.least),
             groups: groups.to_vec(),

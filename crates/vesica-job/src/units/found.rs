@@ -49,7 +49,7 @@ pub struct Common {
 /// What the common keys come to in one group.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct GroupTotal {
-    /// What the group is called, in each of the columns of `shared.groups.by`.
+    /// What the group is called, in each of the columns of `shared.groups.by` and then of `shared.groups.other.by`.
     pub by: Vec<String>,
     /// Its distinct keys that the other party has too.
     pub keys: u64,

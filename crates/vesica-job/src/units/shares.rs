@@ -2,7 +2,6 @@
 
 use crate::error::JobError;
 use crate::input::groups::encoded;
-use crate::input::values::Brought;
 use crate::output::groups;
 use crate::output::shares::Leaving;
 use crate::units::each;
@@ -38,8 +37,15 @@ pub fn run(protocol: &dyn Shared, plan: &Plan, work: Work<'_>, rng: &mut Session
     })?;
     shares.sort_by_key(|shares| shares.unit);
     let mut lines = peers.line("open")?;
-    let agreed = encoded(plan.shared.groups.as_ref().map_or(&[][..], |groups| &groups.labels[..]))?;
-    let known = if agreed.is_empty() { values.map_or(&[][..], Brought::labels) } else { &agreed[..] };
+    // What the groups of shared.groups.of are called, and those of the other party: where it was agreed on, and of this party's own.
+    let of = plan.shared.groups.as_ref();
+    let agreed = [of.map(|of| &of.labels), of.and_then(|of| of.other.as_ref()).map(|other| &other.labels)];
+    let [first, other] = agreed.map(|labels| encoded(labels.map(Vec::as_slice).unwrap_or_default()));
+    let (first, other) = (first?, other?);
+    let mut known = [&first[..], &other[..]];
+    if let (Some(values), Some(groups)) = (values, plan.choice.groups) {
+        known[usize::from(groups.of != plan.me.place())] = values.labels();
+    }
     let found = protocol.open(&shares, known, &mut lines, rng)?;
     match found {
         Found::Nothing => {}

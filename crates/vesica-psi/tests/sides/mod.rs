@@ -447,7 +447,7 @@ impl Many {
             let values = if has_values { values(&unit.keys, total, true) } else { Values::default() };
             shares.push(side.unit(&unit, &values, lines, rng)?);
         }
-        side.open(&shares, &[], lines, rng)
+        side.open(&shares, [&[], &[]], lines, rng)
     }
 
     /// The unit with this number, of the party at `place`: every unit has all keys.
@@ -506,6 +506,16 @@ pub fn others(key: &Digest, groups: Groups) -> Vec<i64> {
     (0..groups.widths()[1]).map(|which| value(key).rotate_left(11 + 5 * which) >> (18 + which)).collect()
 }
 
+/// The groups of S's that a key of it is in, if S has groups: none to two, or one if its numbers are added up.
+pub fn groups_of_s(key: &Digest, groups: Groups) -> Vec<u32> {
+    let (many, first) = (u32::from(key.0[12] % 3), u32::from(key.0[13]));
+    let many = if groups.widths()[1] > 0 { 1 } else { many };
+    let mut all: Vec<u32> = (0..many).map(|i| (first + 3 * i) % groups.most_of_s()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
 /// What a key adds to the sums of a group in which it has these numbers.
 pub fn added(key: &Digest, numbers: &[i64], groups: Groups) -> Vec<i64> {
     let (others, products) = (others(key, groups), groups.products);
@@ -518,9 +528,11 @@ pub fn added(key: &Digest, numbers: &[i64], groups: Groups) -> Vec<i64> {
     of_r.iter().chain(of_s).copied().chain(times).collect()
 }
 
-/// What the groups are called.
-pub fn labels(groups: Groups) -> Vec<Label> {
-    (0..groups.most).map(|group| std::array::from_fn(|byte| (group as usize * 7 + byte) as u8)).collect()
+/// What R's groups are called (0), or S's (1).
+pub fn labels(groups: Groups, of: usize) -> Vec<Label> {
+    (0..[groups.most, groups.most_of_s()][of])
+        .map(|group| std::array::from_fn(|byte| (group as usize * 7 + byte) as u8))
+        .collect()
 }
 
 /// What these keys bring to a total, as those of the party that puts its keys into bins or of the other one.
@@ -530,7 +542,11 @@ pub fn values(keys: &[Digest], total: Total, puts: bool) -> Values {
     };
     let (mut entries, mut numbers) = (Vec::new(), Vec::new());
     for (place, key) in (0..).zip(keys) {
-        for (group, of_key) in if puts { groups(key, of) } else { vec![(0, others(key, of))] } {
+        let of_s = || match of.of_s {
+            None => vec![(0, others(key, of))],
+            Some(_) => groups_of_s(key, of).into_iter().map(|group| (group, others(key, of))).collect(),
+        };
+        for (group, of_key) in if puts { groups(key, of) } else { of_s() } {
             entries.push((place, group));
             numbers.extend(of_key.into_iter().map(|number| number as u64));
         }
@@ -600,10 +616,13 @@ pub fn open<B: Field>(
     rng: &mut SessionRng,
 ) -> Result<Found> {
     let labels = match asks.total {
-        Total::Groups(groups) if asks.puts || !groups.labels => labels(groups),
-        _ => Vec::new(),
+        Total::Groups(groups) => {
+            let under_keys = [groups.labels, groups.of_s.is_some_and(|of_s| of_s.labels)];
+            [0, 1].map(|of| if asks.puts == (of == 0) || !under_keys[of] { labels(groups, of) } else { Vec::new() })
+        }
+        _ => Default::default(),
     };
-    side.open(shares, &labels, lines, rng)
+    side.open(shares, labels.each_ref().map(|labels| &labels[..]), lines, rng)
 }
 
 /// A party's side of a job of one unit: what it finds, in words.
@@ -619,13 +638,16 @@ pub fn circuit<B: Field>(
     }
 }
 
-/// A group, in words: which it is by its number, and by its label.
+/// A group, in words: which it is by its number, and by its label or labels.
 fn group(group: &vesica_session::Group) -> String {
     // 183 is the inverse of 7 modulo 256: there are no more groups in these tests.
-    let called = group.label[0].wrapping_mul(183);
-    let whole = (0..group.label.len()).all(|byte| group.label[byte] == (called as usize * 7 + byte) as u8);
-    let called = if whole { called.to_string() } else { "no label".to_owned() };
-    format!("{} ({called}): {} keys, {:?}", group.number, group.keys, group.sums)
+    let called = |label: &Label| {
+        let called = label[0].wrapping_mul(183);
+        let whole = (0..label.len()).all(|byte| label[byte] == (called as usize * 7 + byte) as u8);
+        if whole { format!(" ({called})") } else { " (no label)".to_owned() }
+    };
+    let labels = called(&group.label) + &group.other.as_ref().map(called).unwrap_or_default();
+    format!("{}{labels}: {} keys, {:?}", group.number, group.keys, group.sums)
 }
 
 /// A party's side of ids by RR22, of the run that `session` names.
@@ -660,7 +682,7 @@ pub fn ids<B: Field + 'static, S: Shape + 'static>(
         let side = open_ids::<B, S>(SESSION, capacities, shape, lines, rng)?;
         let unit = unit(keys, capacities, lines);
         let shares = side.unit(&unit, &Values::default(), lines, rng)?;
-        assert_eq!(told(side.open(std::slice::from_ref(&shares), &[], lines, rng)?), "");
+        assert_eq!(told(side.open(std::slice::from_ref(&shares), [&[], &[]], lines, rng)?), "");
         Ok(shares.ids)
     }
 }

@@ -9,7 +9,7 @@ use vesica_curve::Curve25519;
 use vesica_oprf::Oprf;
 use vesica_oprf::vole::Field;
 use vesica_ot::Security::{self, Malicious, SemiHonest};
-use vesica_psi::circuit::{Groups, Product, Products, Total};
+use vesica_psi::circuit::{Groups, GroupsOfS, Product, Products, Total};
 use vesica_psi::dp::Hide;
 use vesica_psi::oprf::Role;
 use vesica_session::{Lines, Result, SessionRng, Shared, Values};
@@ -39,8 +39,16 @@ pub fn cases() -> Vec<Case> {
         Case::new("jobs/circuit-sum", |watch| circuit::<u64>(watch, Total::Sum)),
         Case::new("jobs/circuit-shares", |watch| circuit::<u64>(watch, Total::Shares)),
         Case::new("jobs/circuit-groups", |watch| {
-            let groups =
-                Groups { most: 5, sums: 1, of_other: 0, products: Products::NONE, least: 3, of_a_key: 5, labels: true };
+            let groups = Groups {
+                most: 5,
+                sums: 1,
+                of_other: 0,
+                products: Products::NONE,
+                least: 3,
+                of_a_key: 5,
+                labels: true,
+                of_s: None,
+            };
             circuit::<u64>(watch, Total::Groups(groups));
         }),
         Case::new("jobs/circuit-groups-noisy", |watch| {
@@ -52,6 +60,7 @@ pub fn cases() -> Vec<Case> {
                 least: 3,
                 of_a_key: 5,
                 labels: false,
+                of_s: None,
             };
             let noise = [2, 7].map(|first| {
                 let mut noise: Vec<u64> = (first..first + 10).collect();
@@ -62,8 +71,16 @@ pub fn cases() -> Vec<Case> {
         }),
         Case::new("jobs/circuit-groups-values-of-both", |watch| {
             for (most, of_a_key) in [(5, 5), (64, 1)] {
-                let groups =
-                    Groups { most, sums: 3, of_other: 2, products: Products::NONE, least: 3, of_a_key, labels: true };
+                let groups = Groups {
+                    most,
+                    sums: 3,
+                    of_other: 2,
+                    products: Products::NONE,
+                    least: 3,
+                    of_a_key,
+                    labels: true,
+                    of_s: None,
+                };
                 circuit::<u64>(watch, Total::Groups(groups));
             }
         }),
@@ -71,14 +88,39 @@ pub fn cases() -> Vec<Case> {
             // Of a key in one group, of one that may be in all, and by trees.
             let products = Products::new(&[Product { of_r: 1, of_s: 0, bits: 30 }], [1, 1]).expect("few");
             for (most, of_a_key) in [(3, 1), (3, 3), (128, 1)] {
-                let groups = Groups { most, sums: 2, of_other: 1, products, least: 3, of_a_key, labels: true };
+                let groups =
+                    Groups { most, sums: 2, of_other: 1, products, least: 3, of_a_key, labels: true, of_s: None };
+                circuit::<u64>(watch, Total::Groups(groups));
+            }
+        }),
+        Case::new("jobs/circuit-groups-of-both", |watch| {
+            let products = Products::new(&[Product { of_r: 0, of_s: 0, bits: 30 }], [0, 0]).expect("few");
+            for (sums, of_other, products) in [(1, 0, Products::NONE), (3, 2, products)] {
+                let groups = Groups {
+                    most: 3,
+                    sums,
+                    of_other,
+                    products,
+                    least: 3,
+                    of_a_key: 2,
+                    labels: true,
+                    of_s: Some(GroupsOfS { most: 2, labels: true }),
+                };
                 circuit::<u64>(watch, Total::Groups(groups));
             }
         }),
         Case::new("jobs/circuit-groups-by-trees", |watch| {
             for (most, of_a_key) in [(64, 1), (150, 2)] {
-                let groups =
-                    Groups { most, sums: 1, of_other: 0, products: Products::NONE, least: 3, of_a_key, labels: true };
+                let groups = Groups {
+                    most,
+                    sums: 1,
+                    of_other: 0,
+                    products: Products::NONE,
+                    least: 3,
+                    of_a_key,
+                    labels: true,
+                    of_s: None,
+                };
                 assert!(groups.by_trees());
                 circuit::<u64>(watch, Total::Groups(groups));
             }
@@ -158,10 +200,10 @@ fn with_noise<B: Field>(watch: &mut Watch, total: Total, noise: Option<[&'static
             let side = sides::open_circuit::<B>(capacities, asks, lines, rng)?;
             let shares = match total {
                 Total::Groups(groups) => {
-                    let most = if asks.puts { groups.most } else { 1 };
+                    let most = if asks.puts { groups.most } else { groups.most_of_s().max(1) };
                     let width = groups.widths()[usize::from(!asks.puts)];
                     let mut of: Vec<u32> = (0..keys.len() as u32).map(|key| key % most).collect();
-                    if asks.puts {
+                    if most > 1 {
                         hide(&mut of);
                     }
                     let entries = (0..).zip(of).collect();

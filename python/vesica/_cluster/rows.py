@@ -592,10 +592,14 @@ class Take:
         columns = [numbers_of(rows[name]) for name in ("row", "pair", "times")]
         count = rows.num_rows
         del rows
-        order = numpy.argsort(columns[0])
-        for at, column in enumerate(columns):
-            columns[at] = column[order]
-        del order
+        if self.with_pair or not bool((columns[2] == 1).all()):
+            order = numpy.argsort(columns[0])
+            for at, column in enumerate(columns):
+                columns[at] = column[order]
+            del order
+        else:
+            # Where all that is written of a found row is that row, once, as in a semi join: to sort numbers takes an eighth of finding their order.
+            columns[0] = numpy.sort(columns[0])
         if bool((columns[0][1:] == columns[0][:-1]).any()):
             raise InternalError(f"a row of part {part} was found twice; please report it")
         numbers = columns[0] >> numpy.uint64(ROW_BITS)

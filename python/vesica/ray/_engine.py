@@ -166,7 +166,8 @@ class Doors:
         waiting.start()
         try:
             while not ended:
-                done, _ = ray.wait(serving, timeout=LOOK)
+                waiting.join(LOOK)
+                done, _ = ray.wait(serving, timeout=0)
                 if done and (error := lanes.grave(_ended(serving))) is not None:
                     raise error
                 for ref in done:

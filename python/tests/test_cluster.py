@@ -22,6 +22,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -55,7 +56,8 @@ class Twice:
     """Starts each task twice at the same time, and each lane again when it has died. Takes the result of one, as a cluster may that has lost a
     worker or thinks that it has."""
 
-    name, width = "threads", 3
+    #: One of the three files fits.
+    name, width, room = "threads", 3, 30_000
 
     def __init__(self) -> None:
         self.killed: list[int] = []
@@ -209,6 +211,14 @@ def test_a_table_is_cut_in_stretches_of_its_files() -> None:
     large = rows.Files(["a"], [[rows.TOGETHER, 5, rows.TOGETHER]], pa.schema([]), [b""])
     of = [(one.groups, one.first) for one in rows.stretches(large, 1)]
     assert of == [([0], 0), ([1], rows.TOGETHER), ([2], rows.TOGETHER + 5)]
+
+
+def test_what_does_not_fit_goes_by_way_of_the_storage() -> None:
+    table = [rows.Stretch("a", [0], n, b"", size) for n, size in enumerate([10, 5, 30, 4])]
+    of = lambda room: [one.aside for one in rows.with_room(table, room)[0]]
+    assert of(None) == of(49 * rows.NEAR) == [False] * 4
+    assert of(19 * rows.NEAR) == [False, False, True, False] and rows.with_room(table, 19 * rows.NEAR)[1] == 30 * rows.NEAR
+    assert of(0) == [True] * 4
 
 
 def test_ids_that_are_others_when_they_are_read_again_are_refused(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,7 +389,7 @@ def test_rows_stand_as_often_as_the_join_has_them(place: Path, monkeypatch: pyte
     times = {0: 3, 5: 1, 6: 20, 13: 0, 19: 2}
     first = 4 << rows.ROW_BITS
     found = {"row": [first + row for row in times], "pair": [100 + row for row in times], "times": list(times.values())}
-    found = pa.table(found, schema=pa.schema([(name, pa.uint64()) for name in found]))
+    found = [numpy.array(column, numpy.uint64) for column in found.values()]
     files = rows.files(place / "t.parquet")
     file = files.paths[0], files.groups[0], files.digests[0]
     rows.take_rows(*file, found, ["n"], True, str(place / "out.parquet"))
@@ -391,7 +401,7 @@ def test_a_file_that_changes_during_a_run_is_refused(place: Path, port: int, mon
     """Rows were called by their place in a file, and in another file of its name other rows have these places."""
     run = start_of(port, limits={"max_keys": 100})
     monkeypatch.setattr(engine, "start", lambda kit: run)
-    path, cut = place / "t.parquet", rows.CutFiles(rows.Work(Kit("none"), str(place), "run"), ["id"], 1)
+    path, cut = place / "t.parquet", rows.CutFiles(rows.Work(Kit("none"), str(place), "run"), ["id"], 1, "cut")
 
     def write(*keys: str) -> None:
         pq.write_table(pa.table({"id": list(keys)}), place / "new.parquet")
@@ -401,7 +411,7 @@ def test_a_file_that_changes_during_a_run_is_refused(place: Path, port: int, mon
     files = rows.files(path)
     (stretch,) = rows.stretches(files, 1)
     assert cut(stretch)[0] == (2, 2)
-    found = pa.table({name: pa.array([1], pa.uint64()) for name in ("row", "pair", "times")})
+    found = [numpy.ones(1, numpy.uint64)] * 3
     (place / "out").mkdir()
 
     def take() -> None:
@@ -644,7 +654,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_packed_units_are_on_the_disk_before_their_index(place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_units_are_on_the_disk_before_it_is_said_that_they_are(place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows in them are read first when the other side is gone, and a machine that lost its power had an index of files without bytes."""
     run = start_of(port, limits={"max_keys": 100})
     monkeypatch.setattr(engine, "start", lambda kit: run)
@@ -652,12 +662,24 @@ def test_packed_units_are_on_the_disk_before_their_index(place: Path, port: int,
     source = object.__new__(drive.OfFiles)
     source.files, source.spec = rows.files(place / "t.parquet"), {"mine": {"input": {"keys": ["id"]}}}
     there = storage.opened(str(place))
-    side = SimpleNamespace(source=source, on=Twice(), there=there, address=str(place), _phase=lambda *args: nullcontext())
-    names = synced(monkeypatch)
-    assert drive.Run._units(side, rows.Work(Kit("none"), str(place), "run"), run.units).given == 2
-    index = next(at for at, name in enumerate(names) if name.startswith(".index."))
-    assert any(name.startswith(".part-0-") for name in names[:index]) and names[index - 1].startswith("units-")
-    assert names[-1] == "run"
+    work, names = rows.Work(Kit("none"), str(place), "run"), synced(monkeypatch)
+    source.tell = lambda event: None
+
+    def packed(synced: Any) -> list[str]:
+        """The folders of units that there were when they are packed, or not, by a driver that has had some packed or not."""
+        side = SimpleNamespace(source=source, on=Twice(), there=there, address=str(place), synced=synced, _phase=lambda *args: nullcontext())
+        side._to_disk = functools.partial(drive.Run._to_disk, side)
+        assert drive.Run._units(side, work, run.units).given == 2
+        if side.synced is not None:
+            side.synced.result()
+        return [name for name in os.listdir(place / "run") if name.startswith("units-")]
+
+    assert len(packed(None)) == 1
+    said = next(at for at, name in enumerate(names) if name.startswith(".packed."))
+    assert {name.partition("-")[0] for name in names[:said]} == {"part", "index", "units", "run"} and names[said + 1 :] == ["run"]
+    assert len(packed(None)) == 1, "a driver that is started again takes what is on the disk"
+    there.remove("run/packed")
+    assert len(packed(None)) == 2, "and has packed once more what may not be"
 
 
 def test_a_lane_brings_what_it_found_to_the_disk_before_its_goodbye(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1314,7 +1336,8 @@ def test_no_worker_imports_pandas(place: Path) -> None:
         numbers = rows.of_numbers(numpy.arange(9, dtype=numpy.uint64))
         pq.write_table(pa.Table.from_arrays([numbers], ["n"]), "t.parquet", row_group_size=4)
         found = rows.imported(pa.Table.from_arrays([numbers] * 3, ["row", "pair", "times"]))
-        rows.take_rows("t.parquet", [4, 4, 1], rows.files("t.parquet").digests[0], found, None, True, Path("out.parquet"))
+        of = [rows.numbers_of(column) for column in found.columns]
+        rows.take_rows("t.parquet", [4, 4, 1], rows.files("t.parquet").digests[0], of, None, True, Path("out.parquet"))
         cut = rows.CutIds("n", ["pair", "k"], 2, 1, (3, 4))(found.rename_columns(["n", "pair", "k"]).set_column(2, "k", found["times"].cast(pa.string())))[1]
         rows.Repeats()(0, rows.pieces(rows.of_pieces(cut)))
         rows.numbers_of(found.take(rows.of_numbers(numpy.array([2, 1])))["row"])

@@ -207,7 +207,7 @@ def test_two_clusters_with_a_worker_a_door_and_the_drivers_link_lost(place: Path
     sides.start("alice")
     sides.start("bob")
     sides.wait(lambda: sides.finished("bob") >= 4)
-    killed = sides.kill("bob", "_dial"), sides.kill("alice", "Door")
+    killed = sides.kill("bob", "_dial"), sides.kill("alice", "_door")
     sides.wait(lambda: sides.finished("bob") >= 12)
     before = link.times
     link.cut()
@@ -599,20 +599,17 @@ def test_all_doors_are_looked_at(finished: Exception | None, monkeypatch: pytest
 
     monkeypatch.setattr(_engine, "ray", SimpleNamespace(get=get, wait=wait, exceptions=exceptions))
 
-    def door(name: str) -> Any:
-        return SimpleNamespace(
-            serve=SimpleNamespace(remote=lambda *args: name), stop=SimpleNamespace(remote=lambda **more: told.append(name))
-        )
+    keeper = SimpleNamespace(end=SimpleNamespace(remote=lambda *over: told.append(over)))
 
     def finish() -> None:
         if finished is not None:
             raise finished
 
     driver = SimpleNamespace(meeting=SimpleNamespace(finished=finish, cancel=lambda: None), _step=lambda run: 0)
-    doors = _engine.Doors([door("honest"), door("cheated")], ["a", "b"], ["a", "b"], 1)
+    doors = _engine.Doors([lambda *args: "honest", lambda *args: "cheated"], ["a", "b"], 1, keeper)
     with pytest.raises(vesica.PeerError, match="bob broke the protocol"):
-        doors.serve(SimpleNamespace(run="a-run"), driver)
-    assert told == ["honest", "cheated"]
+        doors.serve(SimpleNamespace(run="a-run", attempt=3), driver)
+    assert told == [(3, finished is not None)]
 
 
 @long

@@ -8,6 +8,7 @@ use crate::{backend, document};
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, UInt32Array, UInt64Array};
+use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_select::concat::concat_batches;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -138,8 +139,8 @@ impl Start {
             });
             let numbers = column.transpose()?.map(|column| &column.values()[..]);
             let Cut { pieces, rows, given } = self.0.cut(schema, batches, (first, numbers), parts)?;
-            let pieces = LargeBinaryArray::from_iter_values(pieces);
-            Ok((Table::one(table_of([("piece", Arc::new(pieces) as ArrayRef)])), rows, given))
+            let pieces = pieces.into_iter().map(|piece| table_of([("piece", one_of(piece))]));
+            Ok((Table::many(pieces.collect()), rows, given))
         })
     }
 
@@ -155,19 +156,24 @@ impl Start {
             });
             let columns = columns.collect::<Result<Vec<_>, _>>()?;
             let pieces: Vec<&[u8]> = columns.iter().flat_map(|column| column.iter().flatten()).collect();
-            // One after the other, so that no unit is in memory twice when the last one is turned into a table.
             let units = self.0.pack(part, parts, &pieces)?.into_iter().map(|packed| {
                 table_of([
                     ("unit", Arc::new(UInt32Array::from(vec![packed.unit])) as ArrayRef),
                     ("keys", Arc::new(UInt64Array::from(vec![packed.keys]))),
                     ("given", Arc::new(UInt64Array::from(vec![packed.given]))),
-                    ("blob", Arc::new(LargeBinaryArray::from_iter_values([packed.blob]))),
-                    ("rows", Arc::new(LargeBinaryArray::from_iter_values([packed.rows]))),
+                    ("blob", one_of(packed.blob)),
+                    ("rows", one_of(packed.rows)),
                 ])
             });
             Ok(Table::many(units.collect()))
         })
     }
+}
+
+/// A column of one value, where it stands: it may be many rows.
+fn one_of(piece: Vec<u8>) -> ArrayRef {
+    let offsets = OffsetBuffer::from_lengths([piece.len()]);
+    Arc::new(LargeBinaryArray::new(offsets, Buffer::from_vec(piece), None))
 }
 
 /// A table of one batch with these columns, which have one length.

@@ -10,8 +10,8 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,8 @@ from .storage import address as _address
 from .storage import opened as _opened
 from .storage import to_disk
 
-#: Bytes of a row in the shuffle of what was found: row, pair, times.
-FOUND = 24
-
-#: Parts of that shuffle, at most.
-PARTS = 64
+#: Parts of the shuffle of what was found: so many, or one for each task at once, and never more than 16 bits number.
+PARTS, MOST = 64, 1 << 16
 
 
 def of_files(
@@ -117,6 +114,8 @@ class OfFiles(Placed):
 
     def __init__(self, files: rows.Files, spec: dict[str, Any], given: str | os.PathLike[str] | None) -> None:
         self.files, self.spec = files, spec
+        #: Is told what the caller may want to know.
+        self.tell: Callable[[dict[str, Any]], Any] = lambda event: None
         said = spec["mine"].get("output") or {}
         for field, right in (("format", "parquet"), ("null", None)):
             if said.get(field, right) != right:
@@ -146,9 +145,16 @@ class OfFiles(Placed):
 
     def shuffle(self, on: Engine, work: rows.Work, folder: str, units: int) -> tuple[list[Any], list[Any]]:
         """Cuts the rows and packs their units; gives what was told of the rows, and where the units stand."""
-        parts = rows.parts(self.rows(), rows.RECORD, on.width, units)
-        cut = rows.CutFiles(work, list(dict.fromkeys(self.spec["mine"]["input"]["keys"])), parts)
-        return on.exchange(rows.stretches(self.files, on.width), cut, rows.Pack(work, folder, parts), parts)
+        parts = rows.parts(self.rows(), rows.NEAR, on.width, units)
+        cut = rows.CutFiles(work, list(dict.fromkeys(self.spec["mine"]["input"]["keys"])), parts, f"{folder}-cut")
+        room = on.room
+        table, aside = rows.with_room(rows.stretches(self.files, on.width), room)
+        if aside:
+            needs = f"{aside >> 20:,} MiB of the shuffle do not fit into {room >> 20:,} MiB that {on.name} has for it in memory"
+            self.tell({"event": "note", "text": f"{needs}, and go by way of the storage: with a larger object store a run takes less time"})
+        told, packed = on.exchange(table, cut, rows.Pack(work, folder, parts), parts)
+        work.there().remove(work.name(f"{folder}-cut"))
+        return told, packed
 
     def ready(self, runs: Collection[str]) -> None:
         super().ready(runs)
@@ -160,10 +166,9 @@ class OfFiles(Placed):
         """Writes what these units found; says how many found rows came."""
         place, found = self.output.begin(work.run), 0
         if units:
-            files, parts = self.files, min(len(self.files.paths), max(on.width, PARTS))
+            files, parts = self.files, min(len(self.files.paths), max(on.width, PARTS), MOST)
             take = rows.Take(work, files.paths, files.groups, files.digests, place, self.columns, with_pair, parts)
-            groups = [units[at : at + rows.UNITS] for at in range(0, len(units), rows.UNITS)]
-            _, taken = on.exchange(groups, rows.CutFound(work, parts), take, parts)
+            _, taken = on.exchange(rows.grouped(units), rows.CutFound(work, parts), take, parts)
             found = sum(rows for rows, _ in taken)
             self.told = [part for _, parts in taken for part in parts]
         if not self.told:
@@ -234,6 +239,8 @@ class Run:
         self.accept = accept
         told = watcher(progress)
         self.tell = told if told is not None else lambda event: None
+        if isinstance(source, OfFiles):
+            source.tell = self.tell
         self.began = time.monotonic()
         self.learns = spec["mine"]["name"] in spec["shared"]["learns"]
         self.all_learn = len(spec["shared"]["learns"]) == len(spec["shared"]["parties"])
@@ -253,6 +260,8 @@ class Run:
         #: The run that the sides met for, in the storage, or the one that was kept when this driver was started.
         self.name: str | None = None
         self.work: rows.Work | None = None
+        #: Is done when the units that this driver had packed are on the disk.
+        self.synced: Future[None] | None = None
         #: The runs of this job of which something may stand in the storage, and those of them that the other side has forgotten.
         self.begun = Begun(mine)
         self.forgotten: list[str] = []
@@ -343,6 +352,8 @@ class Run:
         units, count = self._units(work, start.units), self.source.rows()
         self.meeting.size(units.keys, count - units.given, count, units.largest)
         terms, work = self._match(work)
+        if self.synced is not None:
+            self.synced.result()
 
         # A unit that is missing here is found out by the meeting, which knows whose fault that is.
         def head(unit: int) -> tuple[int, bytes, int, int, int]:
@@ -383,7 +394,7 @@ class Run:
                 self._let_go(self.name)
             self.begun.add(start.run)
             self.there.put(f"{start.run}/shape", [json.dumps([start.units, start.lanes]).encode()])
-            self.name = start.run
+            self.name, self.synced = start.run, None
             self.work = rows.Work(self.on.hold(start), self.address, start.run)
         return self.work
 
@@ -396,6 +407,9 @@ class Run:
 
     def _units(self, work: rows.Work, units: int) -> rows.Units:
         """The packed units, which are made unless they are there."""
+        if self.synced is None and not self.there.has(work.name("packed")):
+            # A driver before this one had units packed, and it may be that they are in no disk. What comes of the same rows is the same once more.
+            self.there.remove(work.name("index"))
         if not self.there.has(work.name("index")):
             count = self.source.rows()
             with self._phase("shuffle", "rows", count):
@@ -407,8 +421,21 @@ class Run:
                     raise InternalError(
                         f"{count} rows: {read} were read, {given} of them have a key, and {made.given} came out of the shuffle; a piece was lost"
                     )
-                self.there.put(work.name("index"), [made.to_json()])
+                self.there.put(work.name("index"), [made.to_json()], durable=False)
+                self._to_disk(work, made)
         return rows.Units.from_json(self.there.get(work.name("index")), f"{self.address}/{work.run}")
+
+    def _to_disk(self, work: rows.Work, made: rows.Units) -> None:
+        """Brings packed units to the disk while lanes match them. When the run is over between the parties nothing but them says which rows the found
+        keys have, and then they are there."""
+
+        def sync() -> None:
+            self.there.sync([*(work.name(made.folder, file) for file in made.files()), work.name("index")])
+            self.there.put(work.name("packed"), [b""])
+
+        pool = ThreadPoolExecutor(1)
+        self.synced = pool.submit(sync)
+        pool.shutdown(wait=False)
 
     def _match(self, work: rows.Work) -> tuple[_core.Terms, rows.Work]:
         """Has the lanes match what is missing."""

@@ -53,6 +53,9 @@ class Engine(Protocol):
     #: Tasks that it works on at once, about.
     width: int
 
+    #: Bytes of pieces that it holds in memory between cutting and joining; None if it has its own way with more.
+    room: int | None
+
     def watch(self, accept: Sequence[str], refuse: Callable[[], Any]) -> AbstractContextManager[Watch]:
         """Watches the network between the machines for as long as it is entered."""
 

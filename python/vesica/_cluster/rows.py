@@ -19,7 +19,6 @@ from typing import Any, Union
 
 import numpy
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
@@ -36,8 +35,8 @@ PART = 256 << 20
 #: Bytes of a part that no task opens. Rows of one key are in one part, so a part with a key of very many rows is larger than the others.
 HEAVIEST = 4 << 30
 
-#: Bytes of a row in the shuffle: unit, digest, number.
-RECORD = 28
+#: Bytes of a row in the shuffle, at most: unit, digest, number. Of files it is 22, for a piece has numbers that are near each other.
+RECORD, NEAR = 26, 22
 
 #: Bytes of an id where ids are compared.
 ID = 8
@@ -54,8 +53,14 @@ TOGETHER, MOST = 1 << 20, 1 << 23
 #: Rows of the output that are made at once. How often a row stands in the join is the other side's word, so no list is that long.
 SLICE = 1 << 20
 
-#: Units whose found files are opened by one task: some 200 MB of rows, where half of the keys match.
-UNITS = 64
+#: Bytes of the values of a row group of the output, about.
+GROUP_BYTES = 32 << 20
+
+#: What Parquet calls a codec, and what pyarrow calls it.
+CODECS = {"UNCOMPRESSED": "none", "SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "LZ4": "lz4", "ZSTD": "zstd"}
+
+#: Units whose found files are opened by one task, at least and at most: some 200 MB of rows, where half of the keys match.
+FEW, UNITS = 8, 64
 
 #: Bytes behind what a unit found.
 END = 16
@@ -260,8 +265,9 @@ def of_pieces(buffers: Iterable[Any]) -> pa.Table:
 
 
 def parts(rows: int, record: int, width: int, most: int) -> int:
-    """How many parts so many rows are shuffled in: one for each task at once, or more if these would be too large."""
-    return max(1, min(most, max(width, -(-rows * record // PART))))
+    """How many parts so many rows are shuffled in: one for each task at once, or some for each if these would be too large."""
+    each = -(-rows * record // (PART * max(1, width)))
+    return max(1, min(most, max(1, each) * width))
 
 
 def held(part: int, size: int) -> None:
@@ -282,6 +288,10 @@ class Stretch:
     first: int
     #: That of the file.
     digest: bytes
+    #: How many rows these are.
+    rows: int
+    #: Whether its pieces go by way of the storage.
+    aside: bool = False
 
 
 def stretches(table: Files, width: int) -> list[Stretch]:
@@ -292,12 +302,36 @@ def stretches(table: Files, width: int) -> list[Stretch]:
         at, taken, size = number << ROW_BITS, [], 0
         for group, rows in enumerate(groups):
             if taken and size + rows > together:
-                found.append(Stretch(path, taken, at, digest))
+                found.append(Stretch(path, taken, at, digest, size))
                 at, taken, size = at + size, [], 0
             taken, size = [*taken, group], size + rows
         if size:
-            found.append(Stretch(path, taken, at, digest))
+            found.append(Stretch(path, taken, at, digest, size))
     return found
+
+
+def with_room(table: list[Stretch], room: int | None) -> tuple[list[Stretch], int]:
+    """These stretches, of which as many go by way of the storage as do not fit into so many bytes, and how many bytes go there. An engine that has to
+    make room for one more piece writes all that it holds to its disk, and reads it again."""
+    if room is None:
+        return table, 0
+    there, aside = 0, 0
+    found = []
+    for one in table:
+        size = one.rows * NEAR
+        fits = there + size <= room
+        there, aside = there + size * fits, aside + size * (not fits)
+        found.append(replace(one, aside=not fits))
+    return found, aside
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A piece that stands in the storage."""
+
+    name: str
+    start: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -307,12 +341,22 @@ class CutFiles:
     work: Work
     keys: list[str]
     parts: int
+    #: Where in the run pieces stand that go by way of the storage.
+    folder: str
 
-    def __call__(self, stretch: Stretch) -> tuple[tuple[int, int], list[pa.Buffer]]:
+    def __call__(self, stretch: Stretch) -> tuple[tuple[int, int], Sequence[pa.Buffer | Aside]]:
         with _opened(stretch.path, stretch.digest) as file:
             table = file.read_row_groups(stretch.groups, columns=self.keys)
         cut, rows, given = self.work.start().cut(table, stretch.first, self.parts)
-        return (rows, given), pieces(imported(cut))
+        del table
+        made = pieces(imported(cut))
+        if not stretch.aside:
+            return (rows, given), made
+        # A task that is started twice writes two files. Nobody reads them when the units are packed, so nothing waits for the disk.
+        name = self.work.name(self.folder, f"cut-{secrets.token_hex(8)}")
+        self.work.there().put(name, made, durable=False)
+        ends = numpy.cumsum([piece.size for piece in made]).tolist()
+        return (rows, given), [Aside(name, end - piece.size, piece.size) for end, piece in zip(ends, made)]
 
 
 #: Two words that hashes of rows are made under. They travel with the tasks, and not beside the hashes, which a cluster writes to its disks.
@@ -372,9 +416,12 @@ class Pack:
     parts: int
 
     def __call__(self, part: int, cut: Iterable[Any]) -> list[Place]:
-        cut = list(cut)
-        held(part, sum(pa.py_buffer(piece).size for piece in cut))
+        cut = [piece if isinstance(piece, Aside) else pa.py_buffer(piece) for piece in cut]
+        held(part, sum(piece.size for piece in cut))
+        there = self.work.there()
+        cut = [there.read(piece.name, piece.start, piece.size) if isinstance(piece, Aside) else piece for piece in cut]
         packed = imported(self.work.start().pack(part, self.parts, of_pieces(cut)))
+        del cut
         if not packed.num_rows:
             return []
         # A task that is started twice writes two files, and one of them is told of.
@@ -386,8 +433,8 @@ class Pack:
         for unit, keys, given, blob, numbers in zip(*columns, blobs, rows):
             places.append((unit, name, at, blob.size, behind, numbers.size, keys, given))
             at, behind = at + blob.size, behind + numbers.size
-        # Once the index is there nothing makes this file again, and the rows in it are read first when the other side is gone.
-        self.work.there().put(self.work.name(self.folder, name), [*blobs, *rows])
+        # The driver brings it to the disk while lanes match.
+        there.put(self.work.name(self.folder, name), [*blobs, *rows], durable=False)
         return places
 
 
@@ -444,6 +491,10 @@ class Units:
         folder, places, keys, largest, given = index
         return cls(folder, {unit: tuple(place) for unit, place in places}, keys, tuple(largest), given)
 
+    def files(self) -> list[str]:
+        """The names of their files."""
+        return sorted({file for file, *_ in self.places.values()})
+
     def load(self, work: Work, unit: int) -> bytes | None:
         """The keys of a packed unit; None if it has no row. Nothing else of the unit is read, so how long it takes follows from how many
         keys there are."""
@@ -495,6 +546,13 @@ class Find:
         )
 
 
+def grouped(units: list[int]) -> list[list[int]]:
+    """Units that one task opens together. These follow from the units alone: in an end that is tried again on more machines, others would be together,
+    and how many rows both have could be subtracted."""
+    each = max(FEW, min(UNITS, -(-len(units) // 4)))
+    return [units[at : at + each] for at in range(0, len(units), each)]
+
+
 @dataclass(frozen=True)
 class CutFound:
     """Cuts found rows by their files: part n has every file whose number is n modulo the parts. Tells how many there are."""
@@ -505,10 +563,12 @@ class CutFound:
     def __call__(self, units: list[int]) -> tuple[int, list[bytes]]:
         # Which rows matched is the result, and a pair says what unit its row is in: both are sealed again before anything carries them.
         found, terms = Find(self.work)(units), self.work.opened()
-        of = ((numbers_of(found["row"]) >> numpy.uint64(ROW_BITS)) % numpy.uint64(self.parts)).astype(numpy.int64)
+        columns = {name: numbers_of(found[name]) for name in found.column_names}
+        # Numbers of 16 bits are put in order by counting them.
+        of = ((columns["row"] >> numpy.uint64(ROW_BITS)) % numpy.uint64(self.parts)).astype(numpy.uint16)
         order = numpy.argsort(of, kind="stable")
-        ends = numpy.searchsorted(of[order], numpy.arange(self.parts + 1))
-        found = found.take(of_numbers(order))
+        ends = numpy.cumsum([0, *numpy.bincount(of, minlength=self.parts)]).tolist()
+        found = pa.Table.from_arrays([of_numbers(column[order]) for column in columns.values()], list(columns))
         return found.num_rows, [terms.seal_rows(found.slice(low, high - low)) for low, high in zip(ends, ends[1:])]
 
 
@@ -529,16 +589,30 @@ class Take:
     def __call__(self, part: int, pieces: Iterable[Any]) -> tuple[int, list[output.Part]]:
         terms, written = self.work.opened(), []
         rows = pa.concat_tables(imported(terms.open_rows(bytes(piece))) for piece in pieces)
-        rows = rows.take(of_numbers(numpy.argsort(numbers_of(rows["row"]), kind="stable")))
-        numbers = (numbers_of(rows["row"]) >> numpy.uint64(ROW_BITS)).astype(numpy.int64)
-        files, firsts = numpy.unique(numbers, return_index=True)
-        for number, first, end in zip(files.tolist(), firsts, [*firsts[1:], len(numbers)]):
+        columns = [numbers_of(rows[name]) for name in ("row", "pair", "times")]
+        count = rows.num_rows
+        del rows
+        if self.with_pair or not bool((columns[2] == 1).all()):
+            order = numpy.argsort(columns[0])
+            for at, column in enumerate(columns):
+                columns[at] = column[order]
+            del order
+        else:
+            # Where all that is written of a found row is that row, once, as in a semi join: to sort numbers takes an eighth of finding their order.
+            columns[0] = numpy.sort(columns[0])
+        if bool((columns[0][1:] == columns[0][:-1]).any()):
+            raise InternalError(f"a row of part {part} was found twice; please report it")
+        numbers = columns[0] >> numpy.uint64(ROW_BITS)
+        firsts = [0, *(numpy.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), count] if count else []
+        for first, end in zip(firsts, firsts[1:]):
+            number = int(numbers[first])
             if number % self.parts != part or number >= len(self.paths):
                 raise InternalError(f"rows of file {number} came to part {part}; what was kept was changed, or please report it")
             file = self.paths[number], self.groups[number], self.digests[number]
-            write = functools.partial(take_rows, *file, rows.slice(first, end - first), self.columns, self.with_pair)
+            found = [column[first:end] for column in columns]
+            write = functools.partial(take_rows, *file, found, self.columns, self.with_pair)
             written.append(self.place.put(number, write))
-        return rows.num_rows, written
+        return count, written
 
 
 @dataclass(frozen=True)
@@ -757,7 +831,9 @@ def some(table: pa.Table, keys: list[str], at: numpy.ndarray) -> tuple[numpy.nda
             column = column.cast(pa.large_string())
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             # As `shared.rules` may have it: blanks are no key.
-            column = pc.utf8_trim_whitespace(column)
+            import pyarrow.compute
+
+            column = pyarrow.compute.utf8_trim_whitespace(column)
         given &= ~numpy.isin(keys_of(pa.Table.from_arrays([column], [name]), [name]), NOTHING)
     return keys_of(table, names)[given], at[given]
 
@@ -836,19 +912,39 @@ def weigh(table: Files, keys: list[str]) -> None:
         raise too_heavy(table.rows, int(count), called(suspect))
 
 
+def stored(footer: pq.FileMetaData) -> dict[str, Any]:
+    """How the columns of a file are stored, as `ParquetWriter` is told it: rows like these are written in the same way, as a run on one machine does.
+    To look for a dictionary where there is none takes longer than to write the values."""
+    codecs = {"pair": "zstd"}
+    with_dictionary: list[str] = []
+    for at in range(footer.num_columns):
+        chunks = [footer.row_group(group).column(at) for group in range(footer.num_row_groups)]
+        codecs[chunks[0].path_in_schema] = CODECS.get(chunks[0].compression, "zstd")
+        if 2 * sum(chunk.has_dictionary_page for chunk in chunks) > len(chunks):
+            with_dictionary.append(chunks[0].path_in_schema)
+    return {"compression": codecs, "use_dictionary": with_dictionary}
+
+
 def take_rows(
-    path: str, groups: list[int], digest: bytes, found: pa.Table, columns: list[str] | None, with_pair: bool, out: Any
+    path: str, groups: list[int], digest: bytes, found: Sequence[numpy.ndarray], columns: list[str] | None, with_pair: bool, out: Any
 ) -> None:
-    """Writes the found rows, which are sorted, of the file `path` to `out`, a path or a file, each as often as it stands in the join. Only the row
-    groups that hold one are read."""
-    places = numbers_of(found["row"]) & numpy.uint64((1 << ROW_BITS) - 1)
-    pairs = numbers_of(found["pair"])
-    # The place in the output behind the last copy of each found row.
-    behind = numpy.cumsum(numbers_of(found["times"]).astype(numpy.int64))
+    """Writes the found rows of the file `path` to `out`, a path or a file, each as often as it stands in the join. `found` are their numbers, which
+    ascend, their pairs, and how often each is there. Only the row groups that hold one are read."""
+    rows, pairs, times = found
+    places = rows & numpy.uint64((1 << ROW_BITS) - 1)
     starts = numpy.cumsum([0, *groups]).astype(numpy.uint64)
     ends = numpy.searchsorted(places, starts)
     with _opened(path, digest) as file, contextlib.ExitStack() as stack:
         writer = None
+        waiting: list[pa.Table] = []
+
+        def write() -> None:
+            nonlocal writer
+            whole = pa.concat_tables(waiting)
+            waiting.clear()
+            writer = writer or stack.enter_context(pq.ParquetWriter(out, whole.schema, **stored(file.metadata)))
+            writer.write_table(whole, row_group_size=SLICE)
+
         for group in range(len(groups)):
             low, high = int(ends[group]), int(ends[group + 1])
             if low == high:
@@ -856,12 +952,25 @@ def take_rows(
             table = file.read_row_group(group, columns=columns)
             if columns is not None:
                 table = table.select(columns)
-            last = int(behind[high - 1])
-            for at in range(int(behind[low - 1]) if low else 0, last, SLICE):
-                # Which found row each of the next rows of the output is a copy of.
-                of = numpy.searchsorted(behind, numpy.arange(at, min(at + SLICE, last)), side="right")
-                rows = table.take(of_numbers(places[of] - starts[group]))
+            for of in copies(times[low:high]):
+                rows_of = places[low:high][of] - starts[group]
+                # Where every row of a group was found, as where two tables are nearly the same, they stand there already.
+                whole = len(rows_of) == table.num_rows and isinstance(of, slice)
+                taken = table if whole else table.take(of_numbers(rows_of))
                 if with_pair:
-                    rows = rows.append_column("pair", of_numbers(pairs[of]))
-                writer = writer or stack.enter_context(pq.ParquetWriter(out, rows.schema))
-                writer.write_table(rows)
+                    taken = taken.append_column("pair", of_numbers(pairs[low:high][of]))
+                waiting.append(taken)
+                if sum(one.nbytes for one in waiting) >= GROUP_BYTES or sum(one.num_rows for one in waiting) >= SLICE:
+                    write()
+        if waiting:
+            write()
+
+
+def copies(times: numpy.ndarray) -> Iterator[Any]:
+    """Which of the found rows the next rows of the output are a copy of, for one slice of the output after another."""
+    if bool((times == 1).all()):
+        yield from (slice(at, at + SLICE) for at in range(0, len(times), SLICE))
+        return
+    behind = numpy.cumsum(times.astype(numpy.int64))
+    for at in range(0, int(behind[-1]), SLICE):
+        yield numpy.searchsorted(behind, numpy.arange(at, min(at + SLICE, int(behind[-1]))), side="right")

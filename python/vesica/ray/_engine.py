@@ -1,4 +1,8 @@
-"""Ray as the engine of a run: its tasks, which Ray starts again if their worker dies, and doors, which are actors."""
+"""Ray as the engine of a run: its tasks, which Ray starts again if their worker dies.
+
+Doors are tasks, too. A worker that has had a task is never given an actor, and the other way round, so a door that is an actor begins with a worker of
+its own, which takes a second or two of a core to start, and ends with it. As a task it has one that has cut rows, and that will write them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import ray
@@ -20,8 +24,11 @@ from .._cluster.rows import Work
 from .._errors import ConfigError, InternalError, NetworkError, VesicaError
 from . import _keeper, _network
 
-#: Seconds between looks at the lanes.
-LOOK = 0.5
+#: The share of a store that pieces may take.
+ROOM = 0.7
+
+#: Seconds between looks at the lanes, and between questions of a door whether it is to end.
+LOOK, ASKS = 0.5, 0.1
 
 
 class Engine:
@@ -36,6 +43,11 @@ class Engine:
     def width(self) -> int:
         """The CPUs of all nodes."""
         return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    @property
+    def room(self) -> int:
+        """Most of what is free in the stores of all nodes. Behind four fifths of a store Ray writes all that is in it to disk, and reads it again."""
+        return int(ray.available_resources().get("object_store_memory", 0) * ROOM)
 
     def watch(self, accept: Sequence[str], refuse: Callable[[], Any]) -> _network.Watch:
         """Looks for nodes that join."""
@@ -108,22 +120,20 @@ class Engine:
             raise ConfigError(f"advertise: names {len(advertise)} addresses for {count} doors; name one for each, or one for all")
         # On nodes of their own, if there are so many: a door that is lost is then the only one that is.
         group = placement_group([{"CPU": 1}] * count, strategy="STRICT_SPREAD" if nodes >= count else "SPREAD")
-        doors: list[Any] = []
         try:
             if not group.wait(60):
                 raise ConfigError(f"doors: the cluster has no room for {count} doors of a CPU each; ask for fewer, or for more nodes")
             place = [PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=i) for i in range(count)]
-            doors += [Door.options(num_cpus=1, scheduling_strategy=one).remote() for one in place]
-            where = ray.get([door.address.remote() for door in doors])
+            where = ray.get([_address.options(scheduling_strategy=one).remote() for one in place])
             # Each node has the same port, so that one balancer serves all. Doors that share a node have ports one after the other.
             ports = [int(port) + 1 + where[:i].count(address) for i, address in enumerate(where)]
             # A job that is bound to one address has its doors there, too.
             bound = host not in ("", "0.0.0.0", "[::]")
             told = advertise or [f"{host if bound else address}:{port}" for address, port in zip(where, ports)]
-            yield Doors(doors, [f"{host or '0.0.0.0'}:{port}" for port in ports], told, -(-workers // count))
+            opens = [functools.partial(_door.options(scheduling_strategy=one).remote, f"{host or '0.0.0.0'}:{port}") for one, port in zip(place, ports)]
+            yield Doors(opens, told, -(-workers // count), self._keeper)
         finally:
-            for door in doors:
-                ray.kill(door)
+            # With it end doors that have not heard that they are to.
             remove_placement_group(group)
 
 
@@ -131,17 +141,18 @@ class Engine:
 class Doors:
     """The doors of a run."""
 
-    actors: list[Any]
-    #: Where each listens.
-    listens: list[str]
+    #: Begin the task of each.
+    opens: list[Callable[[Work, int], Any]]
     #: What the other side is told.
     told: list[str]
     #: The seats of each.
     seats: int
+    #: Whom they ask whether they are to end.
+    keeper: Any
 
     def serve(self, work: Work, driver: Any) -> list[str]:
         """Keeps the doors open until the other side says that its lanes are finished; gives what these cost."""
-        serving = [door.serve.remote(work, listen, self.seats) for door, listen in zip(self.actors, self.listens)]
+        serving = [opens(work, self.seats) for opens in self.opens]
         ended: list[BaseException | None] = []
 
         def wait() -> None:
@@ -155,7 +166,8 @@ class Doors:
         waiting.start()
         try:
             while not ended:
-                done, _ = ray.wait(serving, timeout=LOOK)
+                waiting.join(LOOK)
+                done, _ = ray.wait(serving, timeout=0)
                 if done and (error := lanes.grave(_ended(serving))) is not None:
                     raise error
                 for ref in done:
@@ -169,14 +181,12 @@ class Doors:
             if not ended:
                 driver.over = True
                 driver.meeting.cancel()
-            for door in self.actors:
-                door.stop.remote(now=True)
+            self.keeper.end.remote(work.attempt, True)
             if isinstance(error, NetworkError):
                 # All doors end now, and what went wrong at any of them is known.
                 raise lanes.grave([error, *_ended(serving, 10)]) or error
             raise
-        for door in self.actors:
-            door.stop.remote()
+        self.keeper.end.remote(work.attempt, False)
         costs: list[str] = []
         failed = []
         for ref in serving:
@@ -225,17 +235,40 @@ def _dial(work: Work, number: int) -> str:
     return lanes.Dial(work, tell)(number)
 
 
-@ray.remote(max_restarts=-1, max_task_retries=-1, max_concurrency=4)
-class Door(lanes.Seats):
-    """A door is the same wherever it stands, so Ray starts it anew if its worker or its node dies, and the lanes that it had come again."""
+@ray.remote(num_cpus=1, max_retries=-1)
+def _address() -> str:
+    """The address of the node, inside the cluster."""
+    return ray.util.get_node_ip_address()
 
-    def address(self) -> str:
-        """The address of the node, inside the cluster."""
-        return ray.util.get_node_ip_address()
 
-    def serve(self, work: Work, listen: str, seats: int) -> list[str]:
-        """Takes lanes until it is stopped; gives what they cost."""
-        return super().serve(work, listen, seats, tell)
+@ray.remote(num_cpus=1, max_retries=-1)
+def _door(listen: str, work: Work, seats: int) -> list[str]:
+    """Takes lanes until the keeper says that the attempt is over; gives what they cost. A door is the same wherever it stands, so Ray starts it anew if its
+    worker or its node dies, and the lanes that it had come again."""
+    door, ended = lanes.Seats(), Event()
+
+    def ask() -> None:
+        # Not on the first thread: see `Kit.ask`.
+        while not ended.wait(ASKS):
+            try:
+                over = ray.get(ray.get_actor(work.kit.name).over.remote(work.attempt))
+            except (ValueError, ray.exceptions.ActorDiedError):
+                # There is no keeper any more, and so no run.
+                over = True
+            except ray.exceptions.RayError:
+                continue
+            if over is not None:
+                door.stop(now=over)
+
+    asking = Thread(target=ask, name="vesica over", daemon=True)
+    asking.start()
+    try:
+        return door.serve(work, listen, seats, tell)
+    finally:
+        # Where this task was cancelled, too. The port is free for the next attempt.
+        door.stop(now=True)
+        ended.set()
+        asking.join()
 
 
 def _results(refs: list[Any]) -> list[Any]:

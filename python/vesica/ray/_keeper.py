@@ -10,6 +10,7 @@ from who listens, and not from who may submit work.
 from __future__ import annotations
 
 import secrets
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,8 @@ class Keeper:
     def __init__(self) -> None:
         self._recipient = _core.Recipient()
         self._held: tuple[bytes, _core.Secret] | None = None
+        #: Of attempts whose doors are to end, whether they end now.
+        self._over: dict[int, bool] = {}
 
     def public(self) -> bytes:
         """The public key that the driver hands the secret to."""
@@ -43,6 +46,14 @@ class Keeper:
         start, secret = self._held
         return start, secret.hand(run, public)
 
+    def end(self, attempt: int, now: bool) -> None:
+        """The doors of this attempt are to let nobody in any more; `now`, the lanes that are in end too."""
+        self._over[attempt] = now or self._over.get(attempt, False)
+
+    def over(self, attempt: int) -> bool | None:
+        """Whether the doors of this attempt are to end `now`; None if they are not to end."""
+        return self._over.get(attempt)
+
 
 @dataclass(frozen=True)
 class Kit:
@@ -52,7 +63,13 @@ class Kit:
 
     def ask(self, public: bytes) -> tuple[bytes, bytes]:
         """Asks the keeper."""
-        return ray.get(ray.get_actor(self.name).kit.remote(self.name, public))
+
+        def asked() -> tuple[bytes, bytes]:
+            return ray.get(ray.get_actor(self.name).kit.remote(self.name, public))
+
+        # While the first thread of a task waits, Ray gives its CPU to another task, and starts a worker for that: a second or two of a core.
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(asked).result()
 
 
 def keep(start: _core.Start) -> tuple[Kit, Any]:

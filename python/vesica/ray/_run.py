@@ -163,7 +163,7 @@ class _OfDataset:
     def write(self, on: Engine, work: rows.Work, units: list[int], with_pair: bool) -> int:
         import ray.data
 
-        groups = [units[at : at + rows.UNITS] for at in range(0, len(units), rows.UNITS)]
+        groups = rows.grouped(units)
         ids = rows.Ids(work, self.id, self.type, with_pair)
         tables = on.there(groups, ids) or [ray.put(ids.none())]
         self.result = ray.data.from_arrow_refs(tables)

@@ -94,6 +94,8 @@ class Engine:
     """The cluster of a session."""
 
     name = "the Spark cluster"
+    #: Executors write all that is shuffled to their disks, and read it from there.
+    room = None
 
     def __init__(self, session: Any) -> None:
         self.session, self.context = session, session.sparkContext

@@ -229,7 +229,7 @@ class _OfFrame(drive.Placed):
     def write(self, on: _engine.Engine, work: rows.Work, units: list[int], with_pair: bool) -> int:
         place = self.output.begin(work.run)
         ids = rows.Ids(work, self.id, self.type, with_pair)
-        groups = [units[at : at + rows.UNITS] for at in range(0, len(units), rows.UNITS)]
+        groups = rows.grouped(units)
         self.told = [part for part in on.each(list(enumerate(groups)), _WriteIds(ids, place)) if part is not None]
         found = sum(rows for _, rows, _ in self.told)
         if not found:

@@ -8,6 +8,7 @@ use crate::cluster::reading::{self, piece};
 use crate::cluster::secret::{FOUND, Secret, TAKEN, damaged};
 use crate::error::JobError;
 use crate::meet::agree;
+use crate::seal::key::{Front, TAG};
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array, RecordBatch, UInt64Array};
@@ -28,8 +29,13 @@ pub struct OfKey {
 /// # Errors
 /// If the system has no randomness.
 pub fn seal(secret: &Secret, salt: &[u8; 32], unit: u32, rows: &[u8; 32], keys: &[OfKey]) -> Result<Vec<u8>, JobError> {
-    let words = keys.iter().flat_map(|key| [key.rows, key.times]).flat_map(u64::to_le_bytes);
-    secret.seal(FOUND, &piece(salt, unit), rows.iter().copied().chain(words).collect())
+    let mut bytes = Vec::with_capacity(Front::BYTES + 32 + 16 * keys.len() + TAG);
+    bytes.resize(Front::BYTES, 0);
+    bytes.extend_from_slice(rows);
+    for key in keys {
+        bytes.extend_from_slice([key.rows, key.times].map(u64::to_le_bytes).as_flattened());
+    }
+    secret.seal_behind(FOUND, &piece(salt, unit), bytes)
 }
 
 /// The rows that were found, as a table: `row`, `pair` and `times`, all UInt64. `pair` names the common key, with the same number on both
@@ -93,11 +99,12 @@ pub fn seal_rows(secret: &Secret, salt: &[u8; 32], rows: &RecordBatch) -> Result
             JobError::Setup(format!("found rows have no column {name} of UInt64; give them as they were opened"))
         })
     };
-    let mut bytes = Vec::with_capacity(24 * rows.num_rows());
+    let mut bytes = Vec::with_capacity(Front::BYTES + 24 * rows.num_rows() + TAG);
+    bytes.resize(Front::BYTES, 0);
     for name in COLUMNS {
         column(name)?.values().iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
     }
-    secret.seal(TAKEN, agree::name(salt).as_bytes(), bytes)
+    secret.seal_behind(TAKEN, agree::name(salt).as_bytes(), bytes)
 }
 
 /// What [`seal_rows`] sealed.

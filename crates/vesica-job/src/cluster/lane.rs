@@ -168,19 +168,20 @@ impl Lane {
         };
         self.ctl.check()?;
         let unpacked = blob.map_or(Ok(Unpacked::nothing()), |blob| unpack(self.terms.secret(), salt, unit, blob))?;
-        let keys = &unpacked.keys;
+        // Apart, for the protocol takes digests alone.
+        let (keys, rows): (Vec<Digest>, Vec<u64>) = unpacked.keys.into_iter().unzip();
         let capacity = sizes.capacity(plan.me.place());
         if keys.len() as u64 > capacity {
             return Err(Error::Overflow { unit: UnitId(unit), capacity }.into());
         }
         let of_unit = Unit {
             id: UnitId(unit),
-            keys: keys.iter().map(|(digest, _)| *digest).collect(),
+            keys,
             place: plan.me.place(),
             capacities: sizes.capacities.iter().map(|&keys| keys as usize).collect(),
         };
         // A lane numbers keys by their places alone.
-        let counts = Counts::of(UnitId(0), keys.iter().map(|(_, rows)| *rows).collect());
+        let counts = Counts::of(UnitId(0), rows.clone());
         let both = Both::of(plan, *salt);
         let mut lines = self.peers.line(&format!("unit {}", UnitId(unit)))?;
         let (mut matches, digest) = each::matched(&**protocol, (of_unit, &counts), both, &mut lines, rng)?;
@@ -189,7 +190,7 @@ impl Lane {
         matches.sort_unstable_by_key(|m| m.key);
         let nothing = Unpacked::nothing();
         let (all, of_rows) = match plan.i_learn() {
-            true => (keyed(keys, &matches), &unpacked.rows),
+            true => (keyed(&rows, &matches), &unpacked.rows),
             false => (Vec::new(), &nothing.rows),
         };
         let found = found::seal(self.terms.secret(), salt, unit, of_rows, &all)?;
@@ -230,14 +231,14 @@ fn of_a_lane(error: JobError) -> JobError {
 }
 
 /// Every key of a unit, the way of each the same whether it is among the `matches` or not: the peer waits for the next unit meanwhile.
-fn keyed(keys: &[(Digest, u64)], matches: &[Match]) -> Vec<OfKey> {
+fn keyed(rows: &[u64], matches: &[Match]) -> Vec<OfKey> {
     // The matches come in the order of the keys.
     let mut matches = matches.iter().peekable();
-    let of_key = |(place, &(_, rows))| {
+    let of_key = |(place, &rows)| {
         let times = matches.next_if(|m| m.key == KeyId(place)).map_or(0, |m| m.times);
         OfKey { rows, times }
     };
-    (0..).zip(keys).map(of_key).collect()
+    (0..).zip(rows).map(of_key).collect()
 }
 
 /// Where the other side's lanes come in.
@@ -300,7 +301,7 @@ mod tests {
     /// How much of a unit a party had found, the peer saw from when the next unit began: only that was sealed and written before.
     #[test]
     fn what_is_written_of_a_unit_has_one_size_whatever_matched() {
-        let keys: Vec<(Digest, u64)> = (0..9u8).map(|n| (Digest([n; 16]), u64::from(n % 3) + 1)).collect();
+        let rows: Vec<u64> = (0..9).map(|n| n % 3 + 1).collect();
         for places in [&[][..], &[4, 7], &[0, 8], &[0, 1, 2, 3, 4, 5, 6, 7, 8]] {
             let matches: Vec<Match> =
                 places.iter().map(|&key| Match { key: KeyId(key), rows: key % 3 + 1, times: 10 + key }).collect();
@@ -308,7 +309,7 @@ mod tests {
                 let times = if places.contains(&place) { 10 + place } else { 0 };
                 OfKey { rows: place % 3 + 1, times }
             });
-            assert_eq!(keyed(&keys, &matches), expected.collect::<Vec<_>>());
+            assert_eq!(keyed(&rows, &matches), expected.collect::<Vec<_>>());
         }
     }
 }

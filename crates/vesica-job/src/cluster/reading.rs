@@ -12,7 +12,7 @@ use crate::cluster::secret::{CUT, PACKED, ROWS, START, Secret, Veil, damaged};
 use crate::error::JobError;
 use crate::input::keys::salted_digests;
 use crate::meet::agree;
-use crate::seal::key::TAG;
+use crate::seal::key::{Front, TAG};
 use crate::units::cut::unit_of;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -21,6 +21,7 @@ use vesica_block::sort;
 use vesica_spec::{Duplicates, Plan, Spec};
 use vesica_table::{Memory, Table};
 use vesica_types::Digest;
+use zeroize::Zeroizing;
 
 /// What the bytes of a [`Start`] are: it is sealed with them, and messages call them so.
 const NAME: &str = "the start of the run";
@@ -77,11 +78,16 @@ pub struct Packed {
 /// A row as it is sorted: the digest of its key, and its number with the highest byte first.
 const RECORD: usize = 16 + 8;
 
-/// A row as it is cut: the hidden number of its unit, lowest byte first, and its record.
-const WITH_UNIT: usize = 4 + RECORD;
+/// A row as it is cut: the hidden number of its unit, its digest, and by how much its number is above the least of the piece, lowest bytes first. Rows
+/// with numbers of their own have them whole.
+const NEAR: usize = 2 + 16 + 4;
+const FAR: usize = 2 + 16 + 8;
+
+/// Before the rows of a piece stand how many bytes each has, and the least number.
+const HEAD: usize = 1 + 8;
 
 /// A key as it is packed: its digest, and how many rows it has.
-const KEY: usize = 16 + 8;
+const KEY: usize = 16 + 4;
 
 /// The keys of a unit that was packed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -177,10 +183,19 @@ impl Start {
             )));
         }
         let table = Memory::new("the cluster's rows", schema, batches)?;
+        let near = numbers.is_none() && count <= u64::from(u32::MAX);
+        let (record, least) = if near { (NEAR, first) } else { (FAR, 0) };
         // A piece is as long as chance has it, and some more: then it does not grow, which would leave its records behind in memory.
         let even = count / u64::from(parts);
-        let room = (even + even / 8 + 64) as usize * WITH_UNIT + TAG;
-        let mut pieces = vec![Vec::with_capacity(room); parts as usize];
+        let room = Front::BYTES + HEAD + (even + even / 8 + 64) as usize * record + TAG;
+        let begun = || {
+            let mut piece = Vec::with_capacity(room);
+            piece.resize(Front::BYTES, 0);
+            piece.push(record as u8);
+            piece.extend_from_slice(&least.to_le_bytes());
+            piece
+        };
+        let mut pieces: Vec<Vec<u8>> = (0..parts).map(|_| begun()).collect();
         let (mut rows, mut given) = (0, 0);
         for batch in table.keys(&self.plan.keys, 1)? {
             let batch = batch?;
@@ -188,16 +203,18 @@ impl Start {
                 let hidden = self.veil.hide(unit_of(spread, self.units));
                 let place = rows + place as u64;
                 let number = numbers.map_or(first + place, |numbers| numbers[place as usize]);
-                let piece = &mut pieces[self.part_of(hidden, parts)];
-                piece.extend_from_slice(&hidden.to_le_bytes());
-                piece.extend_from_slice(&digest.0);
-                piece.extend_from_slice(&number.to_be_bytes());
+                let mut one = [0; FAR];
+                one[..2].copy_from_slice(&u16::try_from(hidden).expect("there are at most 2^16 units").to_le_bytes());
+                one[2..18].copy_from_slice(&digest.0);
+                one[18..].copy_from_slice(&(number - least).to_le_bytes());
+                // Of a number that is near the other bytes are zeros.
+                pieces[self.part_of(hidden, parts)].extend_from_slice(&one[..record]);
                 given += 1;
             });
             rows += batch.num_rows() as u64;
         }
-        let sealed = (0..).zip(pieces).map(|(part, piece)| self.secret.seal(CUT, &self.of_part(part, parts), piece));
-        Ok(Cut { pieces: sealed.collect::<Result<_, _>>()?, rows, given })
+        let seal = |(part, piece)| self.secret.seal_behind(CUT, &self.of_part(part, parts), piece);
+        Ok(Cut { pieces: (0..).zip(pieces).map(seal).collect::<Result<_, _>>()?, rows, given })
     }
 
     /// The part of a unit. A part's number says nothing of a key to who has not the run's secret.
@@ -218,7 +235,7 @@ impl Start {
         [agree::name(&self.salt).as_bytes(), &part.to_le_bytes(), &parts.to_le_bytes()].concat()
     }
 
-    /// Packs the units of a part that have any row: `pieces` are what every [`Start::cut`] gave for it, in any order. It takes about twice as
+    /// Packs the units of a part that have any row: `pieces` are what every [`Start::cut`] gave for it, in any order. It takes about three times as
     /// much memory as these.
     ///
     /// # Errors
@@ -226,34 +243,23 @@ impl Start {
     pub fn pack(&self, part: u32, parts: u32, pieces: &[&[u8]]) -> Result<Vec<Packed>, JobError> {
         let (first, behind) = (self.first_of(part, parts)?, self.first_of(part + 1, parts)?);
         let (what, name) = (self.of_part(part, parts), "a piece of cut rows");
-        let opened =
-            pieces.iter().map(|piece| self.secret.open(CUT, &what, name, piece)).collect::<Result<Vec<_>, _>>()?;
-        // By units first: where the rows of each begin.
-        let mut ends = vec![0; (behind - first) as usize];
-        for piece in &opened {
-            let (records, []) = piece.as_chunks::<WITH_UNIT>() else { return Err(damaged(name)) };
-            for record in records {
-                let unit = hidden(record).checked_sub(first).and_then(|place| ends.get_mut(place as usize));
-                *unit.ok_or_else(|| damaged(name))? += 1;
-            }
+        // A unit has as many rows as chance has it, and some more.
+        let all: usize = pieces.iter().map(|piece| piece.len() / NEAR).sum();
+        let even = all / (behind - first).max(1) as usize;
+        let begun = || Vec::with_capacity(even + even / 8 + 8);
+        let mut units: Vec<Vec<[u8; RECORD]>> = (first..behind).map(|_| begun()).collect();
+        let mut memory = Zeroizing::default();
+        for piece in pieces {
+            let opened = self.secret.open_to(CUT, &what, name, piece, &mut memory)?;
+            spread(opened, first, &mut units).ok_or_else(|| damaged(name))?;
         }
-        let mut begin = 0;
-        ends.iter_mut().for_each(|end| begin += std::mem::replace(end, begin));
-        let mut records = vec![[0; RECORD]; begin];
-        for record in opened.iter().flat_map(|piece| piece.as_chunks::<WITH_UNIT>().0) {
-            let end = &mut ends[(hidden(record) - first) as usize];
-            records[*end] = *record.last_chunk().expect("a record stands behind its unit");
-            *end += 1;
-        }
-        drop(opened);
-        let (mut rest, mut begin, mut spare) = (&mut records[..], 0, Vec::new());
+        drop(memory);
+        let mut spare = Vec::new();
         let mut packed = Vec::new();
-        for (hidden, end) in (first..).zip(ends) {
-            let of_unit = rest.split_off_mut(..end - begin).expect("it ends where the next one begins");
-            begin = end;
+        for (hidden, mut of_unit) in (first..).zip(units) {
             if !of_unit.is_empty() {
                 let unit = self.veil.show(hidden).ok_or_else(|| damaged(name))?;
-                packed.push(self.pack_unit(unit, of_unit, &mut spare)?);
+                packed.push(self.pack_unit(unit, &mut of_unit, &mut spare)?);
             }
         }
         Ok(packed)
@@ -279,26 +285,57 @@ impl Start {
         }
         let each = if self.plan.shared.duplicates == Duplicates::First { 1 } else { usize::MAX };
         let keys = records.len() as u64 - many;
-        let mut of_keys = Vec::with_capacity(32 + keys as usize * KEY + TAG);
-        let mut numbers = Vec::with_capacity(records.len() * 8 + TAG);
-        // The hash of the numbers, which are not there yet.
-        of_keys.extend_from_slice(&[0; 32]);
+        let mut of_keys = Vec::with_capacity(Front::BYTES + 32 + keys as usize * KEY + TAG);
+        let mut numbers = Vec::with_capacity(Front::BYTES + records.len() * 8 + TAG);
+        // Before the keys stands the hash of the numbers, which are not there yet.
+        of_keys.resize(Front::BYTES + 32, 0);
+        numbers.resize(Front::BYTES, 0);
         for of_key in records.chunk_by(|a, b| a[..16] == b[..16]) {
             let of_key = &of_key[..of_key.len().min(each)];
             of_keys.extend_from_slice(&of_key[0][..16]);
-            of_keys.extend_from_slice(&(of_key.len() as u64).to_le_bytes());
+            let count = u32::try_from(of_key.len()).map_err(|_| {
+                JobError::Setup(format!("a key of unit {unit} stands in {} rows; leave them out", of_key.len()))
+            })?;
+            of_keys.extend_from_slice(&count.to_le_bytes());
             of_key.iter().for_each(|record| numbers.extend_from_slice(&number(record).to_le_bytes()));
         }
-        of_keys[..32].copy_from_slice(&hash(&numbers));
+        of_keys[Front::BYTES..][..32].copy_from_slice(&hash(&numbers[Front::BYTES..]));
         let (what, given) = (piece(&self.salt, unit), records.len() as u64);
-        let (blob, rows) = (self.secret.seal(PACKED, &what, of_keys)?, self.secret.seal(ROWS, &what, numbers)?);
+        let (blob, rows) =
+            (self.secret.seal_behind(PACKED, &what, of_keys)?, self.secret.seal_behind(ROWS, &what, numbers)?);
         Ok(Packed { unit, keys, given, blob, rows })
     }
 }
 
-/// The hidden number of the unit of a row that was cut.
-fn hidden(record: &[u8; WITH_UNIT]) -> u32 {
-    u32::from_le_bytes(*record.first_chunk().expect("a record begins with it"))
+/// Puts the rows of a piece to their units, the first of which has this hidden number. None if [`Start::cut`] makes no such piece.
+fn spread(opened: &[u8], first: u32, units: &mut [Vec<[u8; RECORD]>]) -> Option<()> {
+    let ([record, least @ ..], rows) = opened.split_first_chunk::<HEAD>()?;
+    let least = u64::from_le_bytes(*least);
+    match usize::from(*record) {
+        NEAR => each(rows.as_chunks::<NEAR>(), least, first, units),
+        FAR => each(rows.as_chunks::<FAR>(), least, first, units),
+        _ => None,
+    }
+}
+
+/// The same of rows of one size, and of no bytes behind them.
+fn each<const N: usize>(
+    (rows, rest): (&[[u8; N]], &[u8]),
+    least: u64,
+    first: u32,
+    units: &mut [Vec<[u8; RECORD]>],
+) -> Option<()> {
+    for row in rows {
+        let hidden = u32::from(u16::from_le_bytes([row[0], row[1]]));
+        let mut above = [0; 8];
+        above[..N - 18].copy_from_slice(&row[18..]);
+        let number = least.checked_add(u64::from_le_bytes(above))?;
+        let mut record = [0; RECORD];
+        record[..16].copy_from_slice(&row[2..18]);
+        record[16..].copy_from_slice(&number.to_be_bytes());
+        units.get_mut(hidden.checked_sub(first)? as usize)?.push(record);
+    }
+    rest.is_empty().then_some(())
 }
 
 /// The number of the row of a record.
@@ -317,7 +354,7 @@ pub fn unpack(secret: &Secret, salt: &[u8; 32], unit: u32, blob: &[u8]) -> Resul
     let (keys, []) = keys.as_chunks::<KEY>() else { return Err(damaged(&name)) };
     let key = |key: &[u8; KEY]| {
         let (digest, rows) = key.split_first_chunk().expect("a record begins with a digest");
-        (Digest(*digest), u64::from_le_bytes(*rows.first_chunk().expect("a record ends with a count")))
+        (Digest(*digest), u32::from_le_bytes(*rows.first_chunk().expect("a record ends with a count")).into())
     };
     Ok(Unpacked { keys: keys.iter().map(key).collect(), rows: *rows })
 }

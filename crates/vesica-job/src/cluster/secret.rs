@@ -30,10 +30,10 @@ pub const START: &[u8; 15] = b"vesica start 1\n";
 pub const TERMS: &[u8; 15] = b"vesica terms 2\n";
 
 /// Rows of a part of the shuffle.
-pub const CUT: &[u8; 15] = b"vesica cut 1\n\n\n";
+pub const CUT: &[u8; 15] = b"vesica cut 2\n\n\n";
 
 /// The keys of a unit.
-pub const PACKED: &[u8; 15] = b"vesica packed 3";
+pub const PACKED: &[u8; 15] = b"vesica packed 4";
 
 /// The numbers of a unit's rows.
 pub const ROWS: &[u8; 15] = b"vesica rows 3\n\n";
@@ -88,6 +88,18 @@ impl Secret {
         Ok([&Front { magic, random }.to_bytes()[..], &piece].concat())
     }
 
+    /// The same of what stands in `piece` behind [`Front::BYTES`] of room, where it is: what is many rows is not copied once more.
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub(crate) fn seal_behind(&self, kind: &[u8; 15], what: &[u8], mut piece: Vec<u8>) -> Result<Vec<u8>, JobError> {
+        let magic = magic(kind, true);
+        let (mut sealer, random) = Sealer::new(&key::Secret::of_cluster(&self.0), &magic, what, 0)?;
+        sealer.seal_behind(Front::BYTES, &mut piece).map_err(|error| JobError::Setup(error.to_string()))?;
+        piece[..Front::BYTES].copy_from_slice(&Front { magic, random }.to_bytes());
+        Ok(piece)
+    }
+
     /// Opens what [`Secret::seal`] sealed; `name` is what messages call it.
     ///
     /// # Errors
@@ -99,6 +111,24 @@ impl Secret {
         name: &str,
         sealed: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, JobError> {
+        let mut memory = Zeroizing::default();
+        let len = self.open_to(kind, what, name, sealed, &mut memory)?.len();
+        memory.truncate(len);
+        Ok(memory)
+    }
+
+    /// The same, opened in `memory`, which may have held another piece.
+    ///
+    /// # Errors
+    /// Those of [`Secret::open`].
+    pub(crate) fn open_to<'a>(
+        &self,
+        kind: &[u8; 15],
+        what: &[u8],
+        name: &str,
+        sealed: &[u8],
+        memory: &'a mut Zeroizing<Vec<u8>>,
+    ) -> Result<&'a [u8], JobError> {
         if let Some(other) = of_another_version(kind, sealed) {
             return Err(JobError::Setup(format!(
                 "{name} was made by another version of Vesica, as \"{other}\", and this one reads \"{}\": end the run with that version, or \
@@ -106,19 +136,23 @@ impl Secret {
                 text(kind)
             )));
         }
-        let open = || {
+        let mut open = || {
             let (front, piece) = sealed.split_first_chunk()?;
             let front = Front::from_bytes(front);
             if front.magic != magic(kind, true) {
                 return None;
             }
             let opener = Opener::new(&key::Secret::of_cluster(&self.0), &front.magic, what, &front.random);
-            let mut piece = Zeroizing::new(piece.to_vec());
-            let len = opener.open(0, &mut piece)?.len();
-            piece.truncate(len);
-            Some(piece)
+            if memory.capacity() < piece.len() {
+                // What it held is wiped here, and would stand in memory that is given back if this one grew.
+                *memory = Zeroizing::new(Vec::with_capacity(piece.len()));
+            }
+            memory.clear();
+            memory.extend_from_slice(piece);
+            Some(opener.open(0, memory)?.len())
         };
-        open().ok_or_else(|| damaged(name))
+        let len = open().ok_or_else(|| damaged(name))?;
+        Ok(&memory[..len])
     }
 
     fn derive(&self, purpose: &str, salt: &[u8; 32]) -> Zeroizing<[u8; 32]> {
@@ -281,7 +315,7 @@ mod tests {
         };
         let said = error(b"vesica packed 1", PACKED);
         assert!(said.starts_with("unit 7 was made by another version of Vesica, as \"vesica packed 1\""), "{said}");
-        assert!(said.contains("this one reads \"vesica packed 3\""), "{said}");
+        assert!(said.contains("this one reads \"vesica packed 4\""), "{said}");
         assert!(error(b"vesica found 2\n", FOUND).contains("\"vesica found 2\""));
         assert!(error(b"vesica kept 2\n\n", KEPT).contains("\"vesica kept 2\""));
         assert!(error(b"vesica found 9\n", FOUND).contains("\"vesica found 9\""));

@@ -65,8 +65,8 @@ impl Cluster {
             let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(column)]).unwrap();
             let cut = start.cut(schema.clone(), vec![batch], (first, None), PARTS).unwrap();
             assert_eq!(
-                cut.pieces.iter().map(|piece| piece.len() - Front::BYTES - TAG).sum::<usize>() as u64,
-                28 * cut.given
+                cut.pieces.iter().map(|piece| piece.len() - Front::BYTES - 9 - TAG).sum::<usize>() as u64,
+                22 * cut.given
             );
             shuffled.iter_mut().zip(cut.pieces).for_each(|(part, piece)| part.push(piece));
             (given, rows) = (given + cut.given, rows + cut.rows);
@@ -115,7 +115,7 @@ impl Cluster {
             let keys = blob.map_or(Vec::new(), |blob| unpack(terms.secret(), terms.salt(), unit, blob).unwrap().keys);
             assert_eq!(
                 blob.map_or(0, Vec::len),
-                if keys.is_empty() { 0 } else { Front::BYTES + 32 + 24 * keys.len() + TAG }
+                if keys.is_empty() { 0 } else { Front::BYTES + 32 + 20 * keys.len() + TAG }
             );
             let keys = if terms.plan().i_learn() { keys.len() } else { 0 };
             assert_eq!(matched.found.len(), Front::BYTES + 32 + 16 * keys + TAG, "{} keys are common", matched.keys);
@@ -348,6 +348,11 @@ fn what_a_cluster_cannot_run_is_refused_by_name() {
     }
 }
 
+/// These bytes as a piece of the first of two parts.
+fn sealed_cut(start: &Start, bytes: Vec<u8>) -> Vec<u8> {
+    secret().seal(secret::CUT, &start.of_part(0, 2), bytes).unwrap()
+}
+
 /// What a store of objects holds between the calls says nothing without the secret: no key's digest, no unit's number, nothing twice.
 #[test]
 fn what_lies_about_says_nothing_without_the_secret() {
@@ -384,9 +389,19 @@ fn what_lies_about_says_nothing_without_the_secret() {
     }
     assert!(run.pack(2, 2, &[]).is_err() && run.pack(1, 2, &[]).unwrap().is_empty());
     assert!(run.cut(schema.clone(), vec![batch.clone()], (0, Some(&[7; 99])), 2).is_err(), "a row has no number");
-    // Bytes under an honest seal that nobody cuts: half a record, and a unit of another part.
-    for bytes in [vec![0; 27], [&u32::MAX.to_le_bytes()[..], &[0; 24]].concat()] {
-        let piece = secret().seal(secret::CUT, &run.of_part(0, 2), bytes).unwrap();
+    // Bytes under an honest seal that nobody cuts: half a head, half a row, a unit of another part, rows of another size, and a number that is too large.
+    let made = |record: u8, least: u64, rows: &[u8]| [&[record][..], &least.to_le_bytes(), rows].concat();
+    let far = [&[0; 18][..], &[1, 0, 0, 0, 0, 0, 0, 0]].concat();
+    assert_eq!(run.pack(0, 2, &[&sealed_cut(&run, made(26, 7, &far))]).unwrap().len(), 1);
+    for bytes in [
+        vec![22; 8],
+        made(22, 0, &[0; 21]),
+        made(22, 0, &[0xff; 22]),
+        made(26, 0, &[0xff; 26]),
+        made(23, 0, &[0; 23]),
+        made(26, u64::MAX, &far),
+    ] {
+        let piece = sealed_cut(&run, bytes);
         assert!(run.pack(0, 2, &[&piece]).unwrap_err().to_string().starts_with("a piece of cut rows cannot be opened"));
     }
     // The salt is not in the start's bytes, and the same start is sealed anew each time.
@@ -426,7 +441,7 @@ fn what_a_lane_reads_of_a_unit_rests_on_its_keys_alone() {
     };
     let alone = packed(|_| 1);
     for (bytes, digests) in &alone {
-        assert_eq!(*bytes, Front::BYTES + 32 + 24 * digests.len() + TAG);
+        assert_eq!(*bytes, Front::BYTES + 32 + 20 * digests.len() + TAG);
     }
     assert_eq!(alone, packed(|key| if key == 17 { 20_001 } else { 1 }));
     assert_eq!(alone, packed(|key| if key < 2000 { 11 } else { 1 }));

@@ -254,6 +254,18 @@ impl Sealer {
         let sealed = self.key.seal_in_place_append_tag(nonce, Aad::empty(), piece);
         sealed.map_err(|_| io::Error::other("a piece of it cannot be sealed"))
     }
+
+    /// The same of what stands in `piece` behind its first `room` bytes.
+    ///
+    /// # Errors
+    /// A piece of more than 256 GiB.
+    pub fn seal_behind(&mut self, room: usize, piece: &mut Vec<u8>) -> io::Result<()> {
+        let nonce = nonce(self.next);
+        self.next += 1;
+        let sealed = self.key.seal_in_place_separate_tag(nonce, Aad::empty(), &mut piece[room..]);
+        piece.extend_from_slice(sealed.map_err(|_| io::Error::other("a piece of it cannot be sealed"))?.as_ref());
+        Ok(())
+    }
 }
 
 /// Opens what a [`Sealer`] sealed.

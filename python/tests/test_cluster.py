@@ -654,7 +654,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_packed_units_are_on_the_disk_before_it_is_said_that_they_are(place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_units_are_on_the_disk_before_their_index(place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows in them are read first when the other side is gone, and a machine that lost its power had an index of files without bytes."""
     run = start_of(port, limits={"max_keys": 100})
     monkeypatch.setattr(engine, "start", lambda kit: run)
@@ -662,24 +662,13 @@ def test_packed_units_are_on_the_disk_before_it_is_said_that_they_are(place: Pat
     source = object.__new__(drive.OfFiles)
     source.files, source.spec = rows.files(place / "t.parquet"), {"mine": {"input": {"keys": ["id"]}}}
     there = storage.opened(str(place))
-    work, names = rows.Work(Kit("none"), str(place), "run"), synced(monkeypatch)
     source.tell = lambda event: None
-
-    def packed(synced: Any) -> list[str]:
-        """The folders of units that there were when they are packed, or not, by a driver that has had some packed or not."""
-        side = SimpleNamespace(source=source, on=Twice(), there=there, address=str(place), synced=synced, _phase=lambda *args: nullcontext())
-        side._to_disk = functools.partial(drive.Run._to_disk, side)
-        assert drive.Run._units(side, work, run.units).given == 2
-        if side.synced is not None:
-            side.synced.result()
-        return [name for name in os.listdir(place / "run") if name.startswith("units-")]
-
-    assert len(packed(None)) == 1
-    said = next(at for at, name in enumerate(names) if name.startswith(".packed."))
-    assert {name.partition("-")[0] for name in names[:said]} == {"part", "index", "units", "run"} and names[said + 1 :] == ["run"]
-    assert len(packed(None)) == 1, "a driver that is started again takes what is on the disk"
-    there.remove("run/packed")
-    assert len(packed(None)) == 2, "and has packed once more what may not be"
+    side = SimpleNamespace(source=source, on=Twice(), there=there, address=str(place), _phase=lambda *args: nullcontext())
+    names = synced(monkeypatch)
+    assert drive.Run._units(side, rows.Work(Kit("none"), str(place), "run"), run.units).given == 2
+    index = next(at for at, name in enumerate(names) if name.startswith(".index."))
+    assert any(name.startswith(".part-0-") for name in names[:index]) and names[index - 1].startswith("units-")
+    assert names[-1] == "run"
 
 
 def test_a_lane_brings_what_it_found_to_the_disk_before_its_goodbye(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -260,8 +260,6 @@ class Run:
         #: The run that the sides met for, in the storage, or the one that was kept when this driver was started.
         self.name: str | None = None
         self.work: rows.Work | None = None
-        #: Is done when the units that this driver had packed are on the disk.
-        self.synced: Future[None] | None = None
         #: The runs of this job of which something may stand in the storage, and those of them that the other side has forgotten.
         self.begun = Begun(mine)
         self.forgotten: list[str] = []
@@ -352,8 +350,6 @@ class Run:
         units, count = self._units(work, start.units), self.source.rows()
         self.meeting.size(units.keys, count - units.given, count, units.largest)
         terms, work = self._match(work)
-        if self.synced is not None:
-            self.synced.result()
 
         # A unit that is missing here is found out by the meeting, which knows whose fault that is.
         def head(unit: int) -> tuple[int, bytes, int, int, int]:
@@ -394,7 +390,7 @@ class Run:
                 self._let_go(self.name)
             self.begun.add(start.run)
             self.there.put(f"{start.run}/shape", [json.dumps([start.units, start.lanes]).encode()])
-            self.name, self.synced = start.run, None
+            self.name = start.run
             self.work = rows.Work(self.on.hold(start), self.address, start.run)
         return self.work
 
@@ -407,9 +403,6 @@ class Run:
 
     def _units(self, work: rows.Work, units: int) -> rows.Units:
         """The packed units, which are made unless they are there."""
-        if self.synced is None and not self.there.has(work.name("packed")):
-            # A driver before this one had units packed, and it may be that they are in no disk. What comes of the same rows is the same once more.
-            self.there.remove(work.name("index"))
         if not self.there.has(work.name("index")):
             count = self.source.rows()
             with self._phase("shuffle", "rows", count):
@@ -421,21 +414,8 @@ class Run:
                     raise InternalError(
                         f"{count} rows: {read} were read, {given} of them have a key, and {made.given} came out of the shuffle; a piece was lost"
                     )
-                self.there.put(work.name("index"), [made.to_json()], durable=False)
-                self._to_disk(work, made)
+                self.there.put(work.name("index"), [made.to_json()])
         return rows.Units.from_json(self.there.get(work.name("index")), f"{self.address}/{work.run}")
-
-    def _to_disk(self, work: rows.Work, made: rows.Units) -> None:
-        """Brings packed units to the disk while lanes match them. When the run is over between the parties nothing but them says which rows the found
-        keys have, and then they are there."""
-
-        def sync() -> None:
-            self.there.sync([*(work.name(made.folder, file) for file in made.files()), work.name("index")])
-            self.there.put(work.name("packed"), [b""])
-
-        pool = ThreadPoolExecutor(1)
-        self.synced = pool.submit(sync)
-        pool.shutdown(wait=False)
 
     def _match(self, work: rows.Work) -> tuple[_core.Terms, rows.Work]:
         """Has the lanes match what is missing."""

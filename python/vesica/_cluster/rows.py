@@ -433,8 +433,8 @@ class Pack:
         for unit, keys, given, blob, numbers in zip(*columns, blobs, rows):
             places.append((unit, name, at, blob.size, behind, numbers.size, keys, given))
             at, behind = at + blob.size, behind + numbers.size
-        # The driver brings it to the disk while lanes match.
-        there.put(self.work.name(self.folder, name), [*blobs, *rows], durable=False)
+        # Once the index is there nothing makes this file again, and the rows in it are read first when the other side is gone.
+        there.put(self.work.name(self.folder, name), [*blobs, *rows])
         return places
 
 
@@ -491,10 +491,6 @@ class Units:
         folder, places, keys, largest, given = index
         return cls(folder, {unit: tuple(place) for unit, place in places}, keys, tuple(largest), given)
 
-    def files(self) -> list[str]:
-        """The names of their files."""
-        return sorted({file for file, *_ in self.places.values()})
-
     def load(self, work: Work, unit: int) -> bytes | None:
         """The keys of a packed unit; None if it has no row. Nothing else of the unit is read, so how long it takes follows from how many
         keys there are."""
@@ -550,7 +546,10 @@ def grouped(units: list[int]) -> list[list[int]]:
     """Units that one task opens together. These follow from the units alone: in an end that is tried again on more machines, others would be together,
     and how many rows both have could be subtracted."""
     each = max(FEW, min(UNITS, -(-len(units) // 4)))
-    return [units[at : at + each] for at in range(0, len(units), each)]
+    # All of them have nearly as many: of a last one with a single unit it would be seen how much that one found.
+    count = -(-len(units) // each)
+    ends = [len(units) * at // count for at in range(count + 1)] if count else []
+    return [units[low:high] for low, high in zip(ends, ends[1:])]
 
 
 @dataclass(frozen=True)

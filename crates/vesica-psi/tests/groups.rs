@@ -2,7 +2,7 @@
 
 use crate::sides;
 
-use sides::Asks;
+use sides::{Asks, GROUPS};
 use vesica_block::Block;
 use vesica_oprf::vole::Field;
 use vesica_ot::softspoken::{FOLD, Receiver, Sender};
@@ -12,9 +12,6 @@ use vesica_psi::ideal;
 use vesica_session::{Error, Fault, Found, Lines, Result, SessionRng, Shared, Shares, Values};
 use vesica_testkit::{Attack, Hostile, Message, Sets, digests, recorded, set_pairs, two, two_with};
 use vesica_types::{Digest, UnitId};
-
-const GROUPS: Groups =
-    Groups { most: 6, sums: 2, of_other: 0, products: Products::NONE, least: 3, of_a_key: 6, labels: true, of_s: None };
 
 /// Both learn, and the first one has the groups.
 const BOTH: Asks = Asks { total: Total::Groups(GROUPS), puts: true, learns: (true, true), least: None, noise: None };
@@ -76,16 +73,7 @@ fn who_learns_is_told_what_a_plain_grouped_join_gives() {
     let (mut told_some, mut left_out) = (false, false);
     for (i, Sets { name, xs, ys }) in set_pairs().into_iter().enumerate() {
         for (most, sums, least) in [(1, 1, 1), (6, 2, 3), (36, 0, 2), (9, 3, 5)] {
-            let groups = Groups {
-                most,
-                sums,
-                of_other: 0,
-                products: Products::NONE,
-                least,
-                of_a_key: most,
-                labels: true,
-                of_s: None,
-            };
+            let groups = Groups { most, sums, least, of_a_key: most, labels: true, ..GROUPS };
             let learns = [(true, true), (true, false), (false, true)][(i + sums as usize) % 3];
             let want = grouped(&xs, &ys, groups);
             told_some |= !want.is_empty();
@@ -120,16 +108,7 @@ fn compared(i: usize, Sets { name, xs, ys }: &Sets, groups: Groups, of: Asks) {
 fn groups_by_trees_are_told_what_a_plain_grouped_join_gives() {
     for (i, sets) in set_pairs().into_iter().enumerate() {
         let (most, sums, of_a_key) = TREES[i % TREES.len()];
-        let groups = Groups {
-            most,
-            sums,
-            of_other: 0,
-            products: Products::NONE,
-            least: 1 + i as u64 % 3,
-            of_a_key,
-            labels: true,
-            of_s: None,
-        };
+        let groups = Groups { most, sums, least: 1 + i as u64 % 3, of_a_key, labels: true, ..GROUPS };
         assert!(groups.by_trees());
         let learns = [(true, true), (true, false), (false, true)][i % 3];
         compared(i, &sets, groups, Asks { least: (i % 4 == 0).then_some(1), ..asks(groups, learns) });
@@ -144,8 +123,7 @@ fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
             [(6, 6, 3, 2, false), (1, 1, 1, 1, false), (64, 1, 1, 1, true), (130, 3, 5, 3, true), (7, 2, 4, 4, false)]
         {
             let least = 1 + i as u64 % 3;
-            let groups =
-                Groups { most, sums, of_other, products: Products::NONE, least, of_a_key, labels: true, of_s: None };
+            let groups = Groups { most, sums, of_other, least, of_a_key, labels: true, ..GROUPS };
             assert_eq!(groups.by_trees(), by_trees);
             let learns = [(true, true), (true, false), (false, true)][(i + of_other as usize) % 3];
             compared(i, &sets, groups, Asks { least: (i % 4 == 3).then_some(1), ..asks(groups, learns) });
@@ -158,16 +136,7 @@ fn values_of_the_other_party_are_added_up_as_in_a_plain_join() {
 fn values_of_the_other_party_of_many_bins() {
     let (xs, ys) = (digests(0, 3000), digests(1000, 3500));
     for (most, of_a_key) in [(11, 11), (64, 1)] {
-        let groups = Groups {
-            most,
-            sums: 2,
-            of_other: 1,
-            products: Products::NONE,
-            least: 2,
-            of_a_key,
-            labels: true,
-            of_s: None,
-        };
+        let groups = Groups { most, sums: 2, of_other: 1, least: 2, of_a_key, labels: true, ..GROUPS };
         let want = grouped(&xs, &ys, groups);
         assert!(want.matches(';').count() > 8);
         assert_eq!(found::<u64>(&xs, &ys, asks(groups, (true, true))), [want.clone(), want]);
@@ -198,8 +167,7 @@ fn noise_is_in_what_is_compared_and_told() {
             [(6, 3, 2, 0, false), (1, 1, 0, 0, false), (7, 2, 3, 1, false), (64, 1, 1, 1, true), (100, 3, 4, 0, true)]
         {
             let least = 1 + i as u64 % 4;
-            let groups =
-                Groups { most, sums, of_other, products: Products::NONE, least, of_a_key, labels: false, of_s: None };
+            let groups = Groups { most, sums, of_other, least, of_a_key, labels: false, ..GROUPS };
             assert_eq!(groups.by_trees(), by_trees);
             let learns = [(true, true), (true, false), (false, true)][(i + most as usize) % 3];
             let (counted, wide) = (i % 3 == 0, [0, 3][(i + sums as usize) % 2]);
@@ -237,16 +205,7 @@ fn noise_is_in_what_is_compared_and_told() {
 #[test]
 fn noise_may_be_larger_than_all_that_is_common() {
     let (xs, ys) = (digests(0, 60), digests(20, 90));
-    let groups = Groups {
-        most: 3,
-        sums: 1,
-        of_other: 0,
-        products: Products::NONE,
-        least: 2,
-        of_a_key: 1,
-        labels: false,
-        of_s: None,
-    };
+    let groups = Groups { most: 3, sums: 1, least: 2, of_a_key: 1, labels: false, ..GROUPS };
     let plain = groups_of(&xs, &ys, groups);
     assert!(plain.iter().all(|numbers| numbers[0] > 2), "{plain:?}");
     let minus = |n: u64| n.wrapping_neg();
@@ -271,16 +230,7 @@ fn noise_may_be_larger_than_all_that_is_common() {
 /// A caller that has not as many draws as there are numbers, or not a label for each group.
 #[test]
 fn noise_and_agreed_labels_are_one_for_each() {
-    let groups = Groups {
-        most: 3,
-        sums: 1,
-        of_other: 0,
-        products: Products::NONE,
-        least: 2,
-        of_a_key: 1,
-        labels: false,
-        of_s: None,
-    };
+    let groups = Groups { most: 3, sums: 1, least: 2, of_a_key: 1, labels: false, ..GROUPS };
     let keys = digests(0, 10);
     let right = || some_noise(groups, false, 3, 1);
     for wrong in [vec![], right()[1..].to_vec(), [right(), vec![0]].concat()] {
@@ -312,16 +262,7 @@ fn noise_and_agreed_labels_are_one_for_each() {
 /// A peer whose shares make a told group's number of keys negative, which noise cannot do to one that reaches the least number.
 #[test]
 fn a_number_that_no_noise_makes_is_the_peers_fault() {
-    let groups = Groups {
-        most: 1,
-        sums: 1,
-        of_other: 0,
-        products: Products::NONE,
-        least: 2,
-        of_a_key: 1,
-        labels: false,
-        of_s: None,
-    };
+    let groups = Groups { most: 1, sums: 1, least: 2, of_a_key: 1, labels: false, ..GROUPS };
     let keys = digests(0, 40);
     for puts in [true, false] {
         let of = agreed(groups, (true, true), [vec![0; 2], vec![0; 2]]);
@@ -362,7 +303,7 @@ fn products_are_added_up_as_in_a_plain_join() {
         {
             let (sums, of_other, products) = [alone, beside, second][(i + which) % 3];
             let least = 1 + i as u64 % 3;
-            let groups = Groups { most, sums, of_other, products, least, of_a_key, labels: true, of_s: None };
+            let groups = Groups { most, sums, of_other, products, least, of_a_key, labels: true, ..GROUPS };
             assert_eq!(groups.by_trees(), by_trees, "{groups:?}");
             let learns = [(true, true), (true, false), (false, true)][(i + of_other as usize) % 3];
             compared(i, &sets, groups, Asks { least: (i % 4 == 3).then_some(1), ..asks(groups, learns) });
@@ -376,7 +317,7 @@ fn products_of_many_bins() {
     let (xs, ys) = (digests(0, 3000), digests(1000, 3500));
     for (most, of_a_key) in [(11, 11), (11, 1), (128, 2)] {
         let (least, products) = (2, products(&[(0, 0, 7)], [1, 1]));
-        let groups = Groups { most, sums: 1, of_other: 1, products, least, of_a_key, labels: true, of_s: None };
+        let groups = Groups { most, sums: 1, of_other: 1, products, least, of_a_key, labels: true, ..GROUPS };
         assert_eq!(groups.by_trees(), most == 128);
         let want = grouped(&xs, &ys, groups);
         assert!(want.matches(';').count() > 8);
@@ -388,7 +329,7 @@ fn products_of_many_bins() {
 #[test]
 fn factors_that_do_not_fit_are_a_bug() {
     let products = products(&[(0, 0, 4)], [1, 1]);
-    let groups = Groups { most: 3, sums: 1, of_other: 1, products, least: 1, of_a_key: 1, labels: true, of_s: None };
+    let groups = Groups { most: 3, sums: 1, of_other: 1, products, least: 1, of_a_key: 1, labels: true, ..GROUPS };
     let side = |asks: Asks, entries: Vec<(u32, u32)>, numbers: Vec<i64>| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -518,16 +459,7 @@ fn wrong_groups_of_the_other_party_are_a_bug() {
 /// A caller that gives S's numbers for other keys than the unit has, or twice for one of them.
 #[test]
 fn numbers_that_are_not_one_for_each_key_of_the_other_party_are_a_bug() {
-    let groups = Groups {
-        most: 3,
-        sums: 1,
-        of_other: 1,
-        products: Products::NONE,
-        least: 1,
-        of_a_key: 3,
-        labels: true,
-        of_s: None,
-    };
+    let groups = Groups { most: 3, sums: 1, of_other: 1, least: 1, of_a_key: 3, labels: true, ..GROUPS };
     let side = |asks: Asks, entries: &'static [(u32, u32)]| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -551,16 +483,7 @@ fn numbers_that_are_not_one_for_each_key_of_the_other_party_are_a_bug() {
 /// Numbers of 64 bits with a sign, to their ends, are added up modulo 2^64. The last key is S's alone.
 #[test]
 fn the_largest_values_of_the_other_party_are_added_up() {
-    let groups = Groups {
-        most: 1,
-        sums: 1,
-        of_other: 1,
-        products: Products::NONE,
-        least: 1,
-        of_a_key: 1,
-        labels: true,
-        of_s: None,
-    };
+    let groups = Groups { most: 1, sums: 1, of_other: 1, least: 1, of_a_key: 1, labels: true, ..GROUPS };
     for numbers in
         [[i64::MAX, i64::MIN, -1, 5], [i64::MIN, 0, 0, i64::MAX], [-1, -1, -1, 1], [i64::MAX, 0, 0, i64::MIN]]
     {
@@ -594,16 +517,7 @@ fn the_largest_values_of_the_other_party_are_added_up() {
 fn trees_and_columns_tell_the_same() {
     let (xs, ys) = (digests(0, 90), digests(20, 120));
     for (most, sums) in [(100, 4), (200, 1)] {
-        let by = |of_a_key| Groups {
-            most,
-            sums,
-            of_other: 0,
-            products: Products::NONE,
-            least: 1,
-            of_a_key,
-            labels: true,
-            of_s: None,
-        };
+        let by = |of_a_key| Groups { most, sums, least: 1, of_a_key, labels: true, ..GROUPS };
         assert!(by(3).by_trees() && !by(most).by_trees());
         let want = grouped(&xs, &ys, by(3));
         assert!(want.matches(';').count() > 20, "{want}");
@@ -616,16 +530,7 @@ fn trees_and_columns_tell_the_same() {
 /// A key that is in more groups than the job allows is a caller's fault where trees have no place for it.
 #[test]
 fn a_key_in_more_groups_than_there_are_trees_is_a_bug() {
-    let groups = Groups {
-        most: 64,
-        sums: 1,
-        of_other: 0,
-        products: Products::NONE,
-        least: 1,
-        of_a_key: 1,
-        labels: true,
-        of_s: None,
-    };
+    let groups = Groups { most: 64, sums: 1, least: 1, of_a_key: 1, labels: true, ..GROUPS };
     let side = |asks: Asks| {
         move |lines: &mut Lines, rng: &mut SessionRng| -> Result<()> {
             let side = sides::open_circuit::<u64>((20, 20), asks, lines, rng)?;
@@ -649,16 +554,7 @@ fn a_key_in_more_groups_than_there_are_trees_is_a_bug() {
 #[test]
 fn small_groups_are_left_out() {
     let (xs, ys) = (digests(0, 60), digests(20, 90));
-    let groups = Groups {
-        most: 4,
-        sums: 1,
-        of_other: 0,
-        products: Products::NONE,
-        least: 1,
-        of_a_key: 4,
-        labels: true,
-        of_s: None,
-    };
+    let groups = Groups { most: 4, sums: 1, least: 1, of_a_key: 4, labels: true, ..GROUPS };
     let all = grouped(&xs, &ys, groups);
     let sizes: Vec<u64> = all.split("; ").map(|group| group.split(' ').nth(2).unwrap().parse().unwrap()).collect();
     assert!(sizes.len() == 4 && sizes.iter().min() < sizes.iter().max(), "{all}");
@@ -711,16 +607,7 @@ fn of_one_or_three(total: Total, puts: bool, from: u64) -> impl FnOnce(&mut Line
 #[test]
 fn groups_add_up_to_the_sum() {
     let (sum, _) = two(of_one_or_three(Total::Sum, true, 0), of_one_or_three(Total::Sum, false, 8));
-    let groups = Total::Groups(Groups {
-        most: 3,
-        sums: 1,
-        of_other: 0,
-        products: Products::NONE,
-        least: 1,
-        of_a_key: 3,
-        labels: true,
-        of_s: None,
-    });
+    let groups = Total::Groups(Groups { most: 3, sums: 1, least: 1, of_a_key: 3, labels: true, ..GROUPS });
     let (a, b) = two(of_one_or_three(groups, true, 0), of_one_or_three(groups, false, 8));
     let (a, b) = (a.unwrap(), b.unwrap());
     assert_eq!(a, b);
@@ -799,16 +686,7 @@ fn shares_of_another_attempt_are_refused() {
 #[test]
 fn a_hostile_peer_gets_an_error_that_names_it() {
     let (xs, ys) = (digests(0, 40), digests(20, 60));
-    let groups = Groups {
-        most: 40,
-        sums: 3,
-        of_other: 0,
-        products: Products::NONE,
-        least: 2,
-        of_a_key: 1,
-        labels: true,
-        of_s: None,
-    };
+    let groups = Groups { most: 40, sums: 3, least: 2, of_a_key: 1, labels: true, ..GROUPS };
     assert!(groups.by_trees());
     let trees = asks(groups, (true, true));
     let with_values = |groups: Groups| asks(Groups { of_other: 1, ..groups }, (true, true));
@@ -865,26 +743,8 @@ fn shape(messages: &[Message]) -> Vec<(bool, usize)> {
 /// what it receives in units and at the end looks random, labels and numbers of small groups included.
 #[test]
 fn what_is_received_is_random_and_as_long_whatever_the_groups() {
-    let by_columns = Groups {
-        most: 16,
-        sums: 2,
-        of_other: 0,
-        products: Products::NONE,
-        least: 40,
-        of_a_key: 16,
-        labels: true,
-        of_s: None,
-    };
-    let by_trees = Groups {
-        most: 100,
-        sums: 2,
-        of_other: 0,
-        products: Products::NONE,
-        least: 9,
-        of_a_key: 2,
-        labels: true,
-        of_s: None,
-    };
+    let by_columns = Groups { most: 16, sums: 2, least: 40, of_a_key: 16, labels: true, ..GROUPS };
+    let by_trees = Groups { most: 100, sums: 2, least: 9, of_a_key: 2, labels: true, ..GROUPS };
     assert!(by_trees.by_trees() && !by_columns.by_trees());
     let of = |groups| [(true, true), (false, true), (true, false)].map(|learns| (groups, learns, false));
     let of_values = [by_columns, by_trees].map(|groups| (Groups { of_other: 1, ..groups }, (true, true), false));
@@ -1029,8 +889,7 @@ fn trees_cost_as_many_bytes_as_stated() {
     let [bins, _, of_products] = to_r();
     let ([of_sum, _], _) = cost(Total::Sum);
     for (most, sums, of_a_key, numbers, depth) in [(512, 1, 1, 16, 6), (150, 1, 2, 16, 5), (60, 16, 1, 17, 6)] {
-        let groups =
-            Groups { most, sums, of_other: 0, products: Products::NONE, least: 2, of_a_key, labels: true, of_s: None };
+        let groups = Groups { most, sums, least: 2, of_a_key, labels: true, ..GROUPS };
         let ([unit, _], told) = cost(Total::Groups(groups));
         // More trees than a message has.
         let keys = digests(0, 2000);
@@ -1051,16 +910,7 @@ fn values_of_the_other_party_cost_as_many_bytes_as_stated() {
     for (most, of_a_key, sums, of_other, flags, depth) in
         [(8, 8, 1, 1, 8, 0), (8, 8, 3, 2, 8, 0), (100, 2, 3, 2, 8, 5), (512, 1, 1, 1, 8, 6)]
     {
-        let of = |of_other| Groups {
-            most,
-            sums,
-            of_other,
-            products: Products::NONE,
-            least: 2,
-            of_a_key,
-            labels: true,
-            of_s: None,
-        };
+        let of = |of_other| Groups { most, sums, of_other, least: 2, of_a_key, labels: true, ..GROUPS };
         assert_eq!((of(of_other).flags(), of(0).by_trees()), (flags, of(of_other).by_trees()));
         let ([own, end_of_own], _) = cost(Total::Groups(of(0)));
         let ([unit, end], told) = cost(Total::Groups(of(of_other)));
@@ -1081,16 +931,7 @@ fn values_of_the_other_party_cost_as_many_bytes_as_stated() {
 fn products_cost_as_many_bytes_as_stated() {
     let [bins, row, of_comparisons] = to_r();
     for (most, of_a_key, bits, slots, depth) in [(8, 1, 18, 1, 0), (6, 3, 9, 6, 0), (256, 2, 11, 2, 5)] {
-        let groups = Groups {
-            most,
-            sums: 1,
-            of_other: 1,
-            products: Products::NONE,
-            least: 2,
-            of_a_key,
-            labels: true,
-            of_s: None,
-        };
+        let groups = Groups { most, sums: 1, of_other: 1, least: 2, of_a_key, labels: true, ..GROUPS };
         let product = Groups { products: products(&[(0, 0, bits)], [1, 1]), ..groups };
         assert_eq!((product.by_trees(), product.flags()), (groups.by_trees(), groups.flags()), "{most}");
         let ([value, end_of_value], _) = cost(Total::Groups(groups));
@@ -1139,16 +980,8 @@ fn groups_cost_as_many_bytes_as_stated() {
     let bins = u64::from(vesica_params::cuckoo::bins(2000, 1, vesica_params::Level::STANDARD).unwrap());
     let ([of_sum, end_of_sum], _) = cost(Total::Sum);
     for most in [8, 64] {
-        let ([unit, end], _) = cost(Total::Groups(Groups {
-            most,
-            sums: 1,
-            of_other: 0,
-            products: Products::NONE,
-            least: 50,
-            of_a_key: most,
-            labels: true,
-            of_s: None,
-        }));
+        let ([unit, end], _) =
+            cost(Total::Groups(Groups { most, sums: 1, least: 50, of_a_key: most, labels: true, ..GROUPS }));
         assert_eq!(unit - of_sum, 8 * bins * (2 * u64::from(most) - 1));
         assert!(end < if most == 8 { 200_000 } else { 400_000 }, "{most}: {end}, and of a sum {end_of_sum}");
     }

@@ -160,18 +160,7 @@ fn circuit_sends_these_messages() {
         let case = transcript(sides::circuit::<u64>(xs, (n, m), asks), sides::circuit::<u64>(ys, (m, n), asks.other()));
         cases.insert(name.to_owned(), case);
     }
-    let of = |labels| {
-        Total::Groups(Groups {
-            most: 5,
-            sums: 1,
-            of_other: 0,
-            products: Products::NONE,
-            least: 3,
-            of_a_key: 5,
-            labels,
-            of_s: None,
-        })
-    };
+    let of = |labels| Total::Groups(Groups { most: 5, sums: 1, least: 3, of_a_key: 5, labels, ..sides::GROUPS });
     for (name, learns, least) in [
         ("groups, both learn", (true, true), None),
         ("groups, their owner learns, 10 at least", (true, false), Some(10)),
@@ -187,16 +176,7 @@ fn circuit_sends_these_messages() {
         Products::new(&all, untold).unwrap()
     };
     let one = products(&[(0, 0)], [1, 1]);
-    let many = Groups {
-        most: 64,
-        sums: 1,
-        of_other: 0,
-        products: Products::NONE,
-        least: 3,
-        of_a_key: 1,
-        labels: true,
-        of_s: None,
-    };
+    let many = Groups { most: 64, sums: 1, least: 3, of_a_key: 1, labels: true, ..sides::GROUPS };
     assert!(many.by_trees());
     let asks = sides::Asks { total: Total::Groups(many), puts: true, learns: (false, true), least: None, noise: None };
     let (of_alice, of_bob) = (xs.clone(), ys.clone());

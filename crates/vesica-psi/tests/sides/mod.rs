@@ -18,7 +18,7 @@ use vesica_ot::Security;
 use vesica_params::bch::{BchSet, NARROW, WIDE};
 use vesica_params::okvs::{BandShape, PaxosShape};
 use vesica_params::{Level, bins, cuckoo, lpn, okvs};
-use vesica_psi::circuit::{self, Circuit, Groups, Total};
+use vesica_psi::circuit::{self, Circuit, Groups, Products, Total};
 use vesica_psi::count::{self, Count};
 use vesica_psi::dp::{self, Dp, Hide};
 use vesica_psi::ecdh::{self, Ecdh};
@@ -34,6 +34,10 @@ use vesica_session::{
     Whole,
 };
 use vesica_types::{Digest, TagLen, UnitId};
+
+/// Groups of one party, whose own numbers are added up.
+pub const GROUPS: Groups =
+    Groups { most: 6, sums: 2, of_other: 0, products: Products::NONE, least: 3, of_a_key: 6, labels: true, of_s: None };
 
 /// The salt that the parties tossed.
 pub const SESSION: [u8; 32] = [9; 32];

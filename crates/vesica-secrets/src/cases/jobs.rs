@@ -39,29 +39,11 @@ pub fn cases() -> Vec<Case> {
         Case::new("jobs/circuit-sum", |watch| circuit::<u64>(watch, Total::Sum)),
         Case::new("jobs/circuit-shares", |watch| circuit::<u64>(watch, Total::Shares)),
         Case::new("jobs/circuit-groups", |watch| {
-            let groups = Groups {
-                most: 5,
-                sums: 1,
-                of_other: 0,
-                products: Products::NONE,
-                least: 3,
-                of_a_key: 5,
-                labels: true,
-                of_s: None,
-            };
+            let groups = Groups { most: 5, sums: 1, least: 3, of_a_key: 5, labels: true, ..sides::GROUPS };
             circuit::<u64>(watch, Total::Groups(groups));
         }),
         Case::new("jobs/circuit-groups-noisy", |watch| {
-            let groups = Groups {
-                most: 5,
-                sums: 1,
-                of_other: 0,
-                products: Products::NONE,
-                least: 3,
-                of_a_key: 5,
-                labels: false,
-                of_s: None,
-            };
+            let groups = Groups { most: 5, sums: 1, least: 3, of_a_key: 5, labels: false, ..sides::GROUPS };
             let noise = [2, 7].map(|first| {
                 let mut noise: Vec<u64> = (first..first + 10).collect();
                 hide(&mut noise);
@@ -71,16 +53,7 @@ pub fn cases() -> Vec<Case> {
         }),
         Case::new("jobs/circuit-groups-values-of-both", |watch| {
             for (most, of_a_key) in [(5, 5), (64, 1)] {
-                let groups = Groups {
-                    most,
-                    sums: 3,
-                    of_other: 2,
-                    products: Products::NONE,
-                    least: 3,
-                    of_a_key,
-                    labels: true,
-                    of_s: None,
-                };
+                let groups = Groups { most, sums: 3, of_other: 2, least: 3, of_a_key, labels: true, ..sides::GROUPS };
                 circuit::<u64>(watch, Total::Groups(groups));
             }
         }),
@@ -89,7 +62,7 @@ pub fn cases() -> Vec<Case> {
             let products = Products::new(&[Product { of_r: 1, of_s: 0, bits: 30 }], [1, 1]).expect("few");
             for (most, of_a_key) in [(3, 1), (3, 3), (128, 1)] {
                 let groups =
-                    Groups { most, sums: 2, of_other: 1, products, least: 3, of_a_key, labels: true, of_s: None };
+                    Groups { most, sums: 2, of_other: 1, products, least: 3, of_a_key, labels: true, ..sides::GROUPS };
                 circuit::<u64>(watch, Total::Groups(groups));
             }
         }),
@@ -111,16 +84,7 @@ pub fn cases() -> Vec<Case> {
         }),
         Case::new("jobs/circuit-groups-by-trees", |watch| {
             for (most, of_a_key) in [(64, 1), (150, 2)] {
-                let groups = Groups {
-                    most,
-                    sums: 1,
-                    of_other: 0,
-                    products: Products::NONE,
-                    least: 3,
-                    of_a_key,
-                    labels: true,
-                    of_s: None,
-                };
+                let groups = Groups { most, sums: 1, least: 3, of_a_key, labels: true, ..sides::GROUPS };
                 assert!(groups.by_trees());
                 circuit::<u64>(watch, Total::Groups(groups));
             }

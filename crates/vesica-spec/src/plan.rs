@@ -720,14 +720,7 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
             }
         };
     };
-    if groups.by.is_empty() || groups.by.len() > MOST_BY {
-        let why = format!(
-            "names {} columns; name 1 to {MOST_BY} that rows are grouped by, such as by = [\"region\"]",
-            groups.by.len()
-        );
-        return refuse("shared.groups.by", why);
-    }
-    let most = labels("shared.groups", &groups.by, groups.most, &groups.labels)?;
+    let most = number_of("shared.groups", (&groups.by, "region"), groups.most, &groups.labels)?;
     if groups.of_a_key.is_none() && shared.dp.is_some() {
         let why = "is missing: noise hides a key in all of its groups, so with shared.dp say in how many it may be, such as of_a_key = 1";
         return refuse("shared.groups.of_a_key", why.to_owned());
@@ -773,14 +766,7 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
 /// The groups of the party that `shared.groups.of` does not name. `value` is one of its values that are added up or multiplied, if there are any.
 fn others(other: &OtherGroups, value: Option<&Sum>) -> Result<OtherGrouping, SpecError> {
     let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
-    if other.by.is_empty() || other.by.len() > MOST_BY {
-        let why = format!(
-            "names {} columns; name 1 to {MOST_BY} that rows are grouped by, such as by = [\"campaign\"]",
-            other.by.len()
-        );
-        return refuse("shared.groups.other.by", why);
-    }
-    let most = labels("shared.groups.other", &other.by, other.most, &other.labels)?;
+    let most = number_of("shared.groups.other", (&other.by, "campaign"), other.most, &other.labels)?;
     let of_a_key = other.of_a_key.unwrap_or(most);
     match value {
         _ if most > 0 && !(1..=most).contains(&of_a_key) => {
@@ -808,9 +794,22 @@ fn in_order(shared: &Shared) -> Vec<Summed> {
     each.map(|sum| Summed { name: sum.name.clone(), largest: sum.largest }).collect()
 }
 
-/// How many groups `field` says there are at most, of which each has a label that is like no other one, if labels are agreed on.
-fn labels(field: &str, by: &[String], most: Option<u32>, labels: &[GroupLabel]) -> Result<u32, SpecError> {
+/// How many groups `field` says there are at most, of which each has a label that is like no other one, if labels are agreed on. Rows are grouped
+/// by these columns, such as that one.
+fn number_of(
+    field: &str,
+    (by, such): (&[String], &str),
+    most: Option<u32>,
+    labels: &[GroupLabel],
+) -> Result<u32, SpecError> {
     let refuse = |of: &str, why: String| Err(SpecError::field(&format!("{field}.{of}"), why));
+    if by.is_empty() || by.len() > MOST_BY {
+        let why = format!(
+            "names {} columns; name 1 to {MOST_BY} that rows are grouped by, such as by = [\"{such}\"]",
+            by.len()
+        );
+        return refuse("by", why);
+    }
     match (most, number(most, labels)) {
         (Some(most), Some(all)) if !labels.is_empty() => {
             let why = format!(

@@ -326,6 +326,12 @@ fn groups_of_both_parties_are_told_together() {
             two.bob.text = text;
         }
     }
+    // A run that begins anew has the totals of one attempt.
+    let mut two = two_of("[\"chosen_groups\", \"chosen_pairs\"]", MOST);
+    let outputs = |two: &Two| ["alice.out.csv", "bob.out.csv"].map(|name| two.read(name));
+    two.run_well();
+    let want = outputs(&two);
+    two.run_broken(&[30_000, 400_000], |two| assert_eq!(outputs(two), want));
 }
 
 /// A connection that breaks in the middle: the run begins anew, and its totals are those of one attempt.

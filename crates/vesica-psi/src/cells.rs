@@ -48,3 +48,25 @@ pub fn planes(groups: u32, flags: Vec<u64>, rows: &[u64], made: &mut Made, ch: &
 pub fn products(groups: u32, bins: usize) -> usize {
     groups as usize * words(bins)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each bin has a mask of its own for each group, or R could tell in which of S's groups a common key is.
+    #[test]
+    fn masks_are_drawn_for_each_bin_and_group() {
+        let mut rng = SessionRng::from_seed(Zeroizing::new([7; 32]));
+        let values = Values::new(0, vec![(0, 0), (0, 2), (1, 15)], Vec::new()).unwrap();
+        let Rows { bits, of_keys, masks } = rows(16, &values, 3, 4096, &mut rng).unwrap();
+        assert_eq!((bits, &of_keys[..]), (16, &[0b101, 1 << 15, 0][..]));
+        // Eight standard deviations around half of them.
+        let near = |ones: usize| (1792..2304).contains(&ones);
+        for i in 0..16 {
+            assert!(near(masks.iter().filter(|m| *m >> i & 1 == 1).count()));
+            // Nor is a group's mask another one's, or that of the next bin.
+            assert!((0..i).all(|j| near(masks.iter().filter(|m| (*m >> i ^ *m >> j) & 1 == 1).count())));
+            assert!(near(masks.windows(2).filter(|m| (m[0] >> i ^ m[1] >> i) & 1 == 1).count()));
+        }
+    }
+}

@@ -145,7 +145,7 @@ impl Groups {
         let of_other = if self.of_other > 0 { 300 + 16 * u64::from(self.of_other) } else { 0 };
         let of_products = 16 * u64::from(self.slots() * self.products.count());
         // Both keys of each transfer, and of the triples three bits and what makes them.
-        let of_s = if self.of_s.is_some() { 200 + 34 * u64::from(self.most_of_s()) } else { 0 };
+        let of_s = if self.of_s.is_some() { 200 + 40 * u64::from(self.most_of_s()) } else { 0 };
         of_trees + of_other + of_products + of_s + 33 * u64::from(self.flags() + self.digits())
     }
 }

@@ -85,6 +85,13 @@ pub fn chosen_values_by_group(place: u8) -> Reveal {
     Reveal { what, ..chosen_values(place) }
 }
 
+/// The same where that learner has groups too: each of them has sums of its own.
+pub fn chosen_values_by_pair(place: u8) -> Reveal {
+    let what = "for some 60 keys of its choice in each of its own groups, and each of its sums, in which of the groups that are told each of them is, and so \
+                that the other party holds it, if it makes its values up: with powers of two, each bit of a pair's sum is a key";
+    Reveal { what, ..chosen_values(place) }
+}
+
 /// And where these values are multiplied by the other party's.
 pub fn chosen_factors(place: u8) -> Reveal {
     let what = "what the other party's values of keys of its choice are, for as many keys as fit into each sum of products of each group that is told, \
@@ -269,7 +276,7 @@ mod tests {
             .chain([INTERSECTION_SIZE_NOISY, GROUP_TOTALS_NOISY, KEY_COUNT, MINIMUM, MULTIPLICITY, TRAFFIC])
             .chain(of_identifiers)
             .chain([chosen_groups(0), chosen_groups_and_values(0), chosen_values(0)])
-            .chain([chosen_values_by_group(0), chosen_factors(0), chosen_pairs(0)])
+            .chain([chosen_values_by_group(0), chosen_values_by_pair(0), chosen_factors(0), chosen_pairs(0)])
         {
             let cell = format!("| {} |", reveal.what);
             assert!(page.contains(&cell), "the page lacks the words of {}: {}", reveal.name, reveal.what);

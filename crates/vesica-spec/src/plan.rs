@@ -1902,6 +1902,7 @@ output = { path = "out.csv" }
                 reveals::chosen_pairs(0),
                 reveals::chosen_values(0),
                 reveals::chosen_values_by_group(0),
+                reveals::chosen_values_by_pair(0),
                 reveals::chosen_factors(0),
                 reveals::LINKS,
             ];

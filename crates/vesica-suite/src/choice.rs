@@ -125,12 +125,16 @@ impl Grouping {
                 None => String::new(),
                 Some(_) => format!(", each with each of {of_other} of the other party's,"),
             };
+            let most = match most / of_other {
+                // One group would be too many as well.
+                0 => String::new(),
+                most => format!("give 1 to {most} groups, or "),
+            };
             let why = format!(
-                "{} groups{each} with {} sums are {numbers} numbers, and there may be from 1 to {}: give 1 to {} groups, or fewer {}",
+                "{} groups{each} with {} sums are {numbers} numbers, and there may be from 1 to {}: {most}fewer {}",
                 self.most,
                 self.sums,
                 Self::NUMBERS,
-                (most / of_other).max(1),
                 if self.other.is_some() { "groups of the other party or fewer sums" } else { "sums" }
             );
             return refusal(field, why);

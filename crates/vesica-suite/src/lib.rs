@@ -346,7 +346,10 @@ fn chosen_by_group(choice: &Choice, groups: &Grouping) -> Vec<Reveal> {
             true => reveals::chosen_groups_and_values(learner),
             false => reveals::chosen_groups(learner),
         });
-        let values_of = values.then(|| reveals::chosen_values_by_group(learner));
+        let values_of = values.then(|| match both {
+            true => reveals::chosen_values_by_pair(learner),
+            false => reveals::chosen_values_by_group(learner),
+        });
         let factors = (values && groups.products.count() > 0).then(|| reveals::chosen_factors(learner));
         let pairs = both.then(|| reveals::chosen_pairs(learner));
         [own, values_of, factors, pairs].into_iter().flatten()
@@ -690,7 +693,7 @@ mod tests {
             (
                 [1, 1],
                 [
-                    vec![groups(0), reveals::chosen_values_by_group(0), reveals::chosen_pairs(0)],
+                    vec![groups(0), reveals::chosen_values_by_pair(0), reveals::chosen_pairs(0)],
                     vec![and_values(1), reveals::chosen_pairs(1)],
                 ],
             ),

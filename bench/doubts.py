@@ -62,8 +62,8 @@ The exponent that fits is log({piano[2] / piano[0]:.0f}) / log(100) = {growth:.2
 
 In the comparison with SEAL-PIR the steps of BGV are {sums[bgv]} ms, and its total is {part(bgv, "total"):g}; those of SEAL-PIR are
 {sums[seal]} ms, and its total is {part(seal, "total"):g}. The time of SEAL-PIR's server, {steps[seal][1]:g} ms, is that of the document's own CKKS
-at 1,000 rows, {value(ckks, 1000, "time", "server"):g}. The {steps[bgv][0]:g} and {steps[seal][0]:g} ms of the queries are its whole retrievals from 100 rows,
-{value(bgv, 100, "time", "query"):g} and {value(ckks, 100, "time", "query"):g}. The formula for BGV, {slope:g} · n + {start:g} ms, gives
+at 1,000 rows, {value(ckks, 1000, "time", "server"):g}. The {steps[bgv][0]:g} and {steps[seal][0]:g} ms of the queries are what its tables have for whole
+retrievals from 100 rows, {value(bgv, 100, "time", "query"):g} and {value(ckks, 100, "time", "query"):g}. The formula for BGV, {slope:g} · n + {start:g} ms, gives
 {slope * 100 + start:g} ms at 100 rows, where the table has {queries[100]:g}, and {slope * 10000 + start:g} at 10,000, where it has {queries[10000]:g}.""",
         hours(),
         more_for_less(),
@@ -102,7 +102,7 @@ def hours() -> str:
                 rows.append(f"| {cell.protocol} | {cell.machine}, {cell.network} | {both[1]} s | {both[2]} h | {is_:.2f} h |")
     return """## SecretFlow: seconds and hours that differ
 
-The two of a cell disagree here by more than their last digit. We take the seconds.
+In these cells seconds and hours disagree by more than their last digit. We take the seconds.
 
 | protocol | where | seconds | hours as printed | the seconds in hours |
 |---|---|---|---|---|

@@ -63,7 +63,7 @@ def everything() -> dict[Path, str]:
     return drawn
 
 
-DOUBTS = """Some of what our pages print as it was published cannot be true, or contradicts itself.
+DOUBTS = """Our pages print figures as they were published. Some cannot be true, or contradict each other.
 
 """
 
@@ -150,12 +150,17 @@ def sizes(rows: list[int]) -> str:
 
 
 def machines(kept: list[results.Result]) -> str:
-    """Where results were measured, a line each."""
+    """Where results were measured, a line each, and below what all these machines have."""
+    found = [result.data["machine"] for result in kept]
+    sets = [name for name in found[0]["sets"] if all(name in one["sets"] for one in found)]
+    system = found[0]["system"] if len({one["system"] for one in found}) == 1 else ""
     told: dict[str, set[str]] = {}
-    for result in kept:
-        words = f"{result.letter}: {machine.in_words(result.data['machine'])}"
-        told.setdefault(words, set()).add(result.data["date"])
-    return "".join(f"- {words}; {', '.join(sorted(dates))}\n" for words, dates in sorted(told.items()))
+    for result, of in zip(kept, found):
+        own = machine.in_words({**of, "sets": [name for name in of["sets"] if name not in sets]}).removesuffix(f", {system}")
+        told.setdefault(f"{result.letter}: {own}", set()).add(result.data["date"])
+    lines = "".join(f"- {words}; {', '.join(sorted(dates))}\n" for words, dates in sorted(told.items()))
+    same = ", ".join(part for part in [system, *sets] if part)
+    return lines + (f"\nAll have {same}.\n" if same else "")
 
 
 def row(cells: list) -> str:

@@ -152,9 +152,10 @@ class OfFiles(Placed):
         if aside:
             needs = f"{aside >> 20:,} MiB of the shuffle do not fit into {room >> 20:,} MiB that {on.name} has for it in memory"
             self.tell({"event": "note", "text": f"{needs}, and go by way of the storage: with a larger object store a run takes less time"})
-        told, packed = on.exchange(table, cut, rows.Pack(work, folder, parts), parts)
-        work.there().remove(work.name(f"{folder}-cut"))
-        return told, packed
+        try:
+            return on.exchange(table, cut, rows.Pack(work, folder, parts), parts)
+        finally:
+            work.there().remove(work.name(f"{folder}-cut"))
 
     def ready(self, runs: Collection[str]) -> None:
         super().ready(runs)

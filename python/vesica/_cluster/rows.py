@@ -914,14 +914,16 @@ def weigh(table: Files, keys: list[str]) -> None:
 def stored(footer: pq.FileMetaData) -> dict[str, Any]:
     """How the columns of a file are stored, as `ParquetWriter` is told it: rows like these are written in the same way, as a run on one machine does.
     To look for a dictionary where there is none takes longer than to write the values."""
-    codecs = {"pair": "zstd"}
+    codecs: dict[str, str] = {}
     with_dictionary: list[str] = []
     for at in range(footer.num_columns):
         chunks = [footer.row_group(group).column(at) for group in range(footer.num_row_groups)]
         codecs[chunks[0].path_in_schema] = CODECS.get(chunks[0].compression, "zstd")
         if 2 * sum(chunk.has_dictionary_page for chunk in chunks) > len(chunks):
             with_dictionary.append(chunks[0].path_in_schema)
-    return {"compression": codecs, "use_dictionary": with_dictionary}
+    # One codec is said in a word: a column that is called otherwise in what is written, as nested ones of other writers are, would have none.
+    compression = codecs | {"pair": "zstd"} if len(set(codecs.values())) > 1 else next(iter(codecs.values()))
+    return {"compression": compression, "use_dictionary": with_dictionary}
 
 
 def take_rows(

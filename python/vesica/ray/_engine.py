@@ -173,7 +173,7 @@ class Doors:
                 for ref in done:
                     _result(ref)
                     if not ended:
-                        raise InternalError("a door ended before its run; please report it")
+                        raise InternalError("the keeper of the run's secret ended, or a door before its run; run again, and report it if it comes again")
                 driver._step(work.run)
             if (error := ended[0]) is not None:
                 raise error
@@ -249,13 +249,15 @@ def _door(listen: str, work: Work, seats: int) -> list[str]:
 
     def ask() -> None:
         # Not on the first thread: see `Kit.ask`.
+        keeper = None
         while not ended.wait(ASKS):
             try:
-                over = ray.get(ray.get_actor(work.kit.name).over.remote(work.attempt))
+                keeper = keeper or ray.get_actor(work.kit.name)
+                over = ray.get(keeper.over.remote(work.attempt))
             except (ValueError, ray.exceptions.ActorDiedError):
                 # There is no keeper any more, and so no run.
                 over = True
-            except ray.exceptions.RayError:
+            except Exception:  # Whatever it is, it is asked again: a door that hears nothing would stay open.
                 continue
             if over is not None:
                 door.stop(now=over)

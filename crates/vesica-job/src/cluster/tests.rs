@@ -364,10 +364,16 @@ fn what_lies_about_says_nothing_without_the_secret() {
     let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Utf8, false)]));
     let keys = StringArray::from_iter_values((0..100).map(|key| key.to_string()));
     let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(keys)]).unwrap();
-    let cut = |start: &Start, parts| start.cut(schema.clone(), vec![batch.clone()], (0, None), parts);
+    let cut_from = |start: &Start, first, parts| start.cut(schema.clone(), vec![batch.clone()], (first, None), parts);
+    let cut = |start: &Start, parts| cut_from(start, 0, parts);
     let (run, other) = (start(secret()), start(Secret::new([1; 32])));
     let (mine, again) = (cut(&run, 2).unwrap().pieces, cut(&run, 2).unwrap().pieces);
-    let packed = run.pack(0, 2, &[&mine[0], &again[0]]).unwrap();
+    // Where a piece is put in the place of another one of its size, as many rows come as were cut, and some of them twice.
+    let behind = cut_from(&run, 100, 2).unwrap().pieces;
+    assert_eq!((mine[0].len(), again[0].len()), (behind[0].len(), behind[0].len()));
+    let error = run.pack(0, 2, &[&mine[0], &again[0]]).unwrap_err().to_string();
+    assert!(error.starts_with("a piece of cut rows cannot be opened"), "{error}");
+    let packed = run.pack(0, 2, &[&mine[0], &behind[0]]).unwrap();
     let digests = packed.iter().flat_map(|packed| unpack(&secret(), &salt, packed.unit, &packed.blob).unwrap().keys);
     for (Digest(digest), rows) in digests {
         assert_eq!(rows, 2);

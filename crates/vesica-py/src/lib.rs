@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::cluster::{Breaks, Door, Lane, Meeting, Recipient, Secret, Start, Terms, read_job};
+    use crate::cluster::{Breaks, Door, Lane, Meeting, Recipient, Secret, Start, Taking, Terms, read_job};
     #[pymodule_export]
     use crate::jobs::{cert, check, command, r#gen, intersect, page, plan, report_file, run};
     #[pymodule_export]

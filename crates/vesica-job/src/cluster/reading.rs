@@ -27,7 +27,7 @@ use zeroize::Zeroizing;
 const NAME: &str = "the start of the run";
 
 /// Bits of a row's number within its file: callers that read several files put the file's number above them.
-const IN_FILE: u32 = 40;
+pub const IN_FILE: u32 = 40;
 
 /// What readers need of a run: the job, the salt and the number of units.
 pub struct Start {

@@ -213,6 +213,14 @@ def test_a_table_is_cut_in_stretches_of_its_files() -> None:
     assert of == [([0], 0), ([1], rows.TOGETHER), ([2], rows.TOGETHER + 5)]
 
 
+def test_parts_are_small_as_long_as_they_are_few() -> None:
+    of = lambda count, width: rows.parts(count, rows.NEAR, width, 1 << 16)
+    assert [of(count, 2) for count in (1, 10**6, 10**7, 10**8)] == [2, 2, 4, 34]
+    # At most 256 MiB each, one for each task at once, and no more than there are units.
+    assert of(10**10, 2) == 820 and of(10**9, 256) == 256 and rows.parts(10**10, rows.NEAR, 2, 100) == 100
+    assert rows.parts(0, rows.NEAR, 0, 1 << 16) == 1
+
+
 def test_what_does_not_fit_goes_by_way_of_the_storage() -> None:
     table = [rows.Stretch("a", [0], n, b"", size) for n, size in enumerate([10, 5, 30, 4])]
     of = lambda room: [one.aside for one in rows.with_room(table, room)[0]]

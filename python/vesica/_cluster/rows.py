@@ -29,8 +29,9 @@ from . import engine, output, storage
 #: The bits of a row's number that say which row of its file it is. A file may have 10^12 rows, and there may be 16 million files.
 ROW_BITS = 40
 
-#: Bytes of a part of the shuffle, at most, where keys are spread evenly. A task that packs one takes about three times as much memory.
-PART = 256 << 20
+#: Bytes of a part of the shuffle, at most, where keys are spread evenly. A task that packs one takes about three times as much memory, and to touch that
+#: for the first time costs as much as to sort it. So parts are smaller, about so large, as long as they are no more than so many.
+PART, SMALL, MANY = 256 << 20, 64 << 20, 128
 
 #: Bytes of a part that no task opens. Rows of one key are in one part, so a part with a key of very many rows is larger than the others.
 HEAVIEST = 4 << 30
@@ -48,7 +49,7 @@ MARK = 8
 LOOKS, AT_EACH = 256, 4096
 
 #: Rows that are cut by one task, about: so many, or if there are very many, so that each worker has some tasks. A task takes 100 bytes for each.
-TOGETHER, MOST = 1 << 20, 1 << 23
+TOGETHER, MOST, TASKS = 1 << 20, 1 << 23, 24
 
 #: Rows of the output that are made at once. How often a row stands in the join is the other side's word, so no list is that long.
 SLICE = 1 << 20
@@ -266,7 +267,8 @@ def of_pieces(buffers: Iterable[Any]) -> pa.Table:
 
 def parts(rows: int, record: int, width: int, most: int) -> int:
     """How many parts so many rows are shuffled in: one for each task at once, or some for each if these would be too large."""
-    each = -(-rows * record // (PART * max(1, width)))
+    size, width = rows * record, max(1, width)
+    each = max(-(-size // (PART * width)), min(-(-size // (SMALL * width)), MANY // width))
     return max(1, min(most, max(1, each) * width))
 
 
@@ -296,7 +298,7 @@ class Stretch:
 
 def stretches(table: Files, width: int) -> list[Stretch]:
     """The table in stretches, for so many tasks at once."""
-    together = max(TOGETHER, min(MOST, table.rows // (4 * width)))
+    together = max(TOGETHER, min(MOST, table.rows // max(TASKS, 4 * width)))
     found: list[Stretch] = []
     for number, (path, groups, digest) in enumerate(zip(table.paths, table.groups, table.digests)):
         at, taken, size = number << ROW_BITS, [], 0

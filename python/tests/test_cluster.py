@@ -213,6 +213,14 @@ def test_a_table_is_cut_in_stretches_of_its_files() -> None:
     assert of == [([0], 0), ([1], rows.TOGETHER), ([2], rows.TOGETHER + 5)]
 
 
+def test_parts_are_small_as_long_as_they_are_few() -> None:
+    of = lambda count, width: rows.parts(count, rows.NEAR, width, 1 << 16)
+    assert [of(count, 2) for count in (1, 10**6, 10**7, 10**8)] == [2, 2, 4, 34]
+    # At most 256 MiB each, one for each task at once, and no more than there are units.
+    assert of(10**10, 2) == 820 and of(10**9, 256) == 256 and rows.parts(10**10, rows.NEAR, 2, 100) == 100
+    assert rows.parts(0, rows.NEAR, 0, 1 << 16) == 1
+
+
 def test_what_does_not_fit_goes_by_way_of_the_storage() -> None:
     table = [rows.Stretch("a", [0], n, b"", size) for n, size in enumerate([10, 5, 30, 4])]
     of = lambda room: [one.aside for one in rows.with_room(table, room)[0]]
@@ -392,9 +400,11 @@ def test_rows_stand_as_often_as_the_join_has_them(place: Path, monkeypatch: pyte
     found = [numpy.array(column, numpy.uint64) for column in found.values()]
     files = rows.files(place / "t.parquet")
     file = files.paths[0], files.groups[0], files.digests[0]
-    rows.take_rows(*file, found, ["n"], True, str(place / "out.parquet"))
+    rows.take_rows(*file, found, ["n"], str(place / "out.parquet"))
     expected = [{"n": row, "pair": 100 + row} for row, of in times.items() for _ in range(of)]
     assert pq.read_table(place / "out.parquet").to_pylist() == expected
+    rows.take_rows(*file, found[:1], ["n"], str(place / "once.parquet"))
+    assert pq.read_table(place / "once.parquet").to_pylist() == [{"n": row} for row in times]
 
 
 def test_a_file_that_changes_during_a_run_is_refused(place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -411,11 +421,11 @@ def test_a_file_that_changes_during_a_run_is_refused(place: Path, port: int, mon
     files = rows.files(path)
     (stretch,) = rows.stretches(files, 1)
     assert cut(stretch)[0] == (2, 2)
-    found = [numpy.ones(1, numpy.uint64)] * 3
+    found = [numpy.ones(1, numpy.uint64)]
     (place / "out").mkdir()
 
     def take() -> None:
-        write = functools.partial(rows.take_rows, str(path), files.groups[0], files.digests[0], found, None, False)
+        write = functools.partial(rows.take_rows, str(path), files.groups[0], files.digests[0], found, None)
         output.Place(str(place / "out")).put(7, write)
 
     take()
@@ -1326,7 +1336,7 @@ def test_no_worker_imports_pandas(place: Path) -> None:
         pq.write_table(pa.Table.from_arrays([numbers], ["n"]), "t.parquet", row_group_size=4)
         found = rows.imported(pa.Table.from_arrays([numbers] * 3, ["row", "pair", "times"]))
         of = [rows.numbers_of(column) for column in found.columns]
-        rows.take_rows("t.parquet", [4, 4, 1], rows.files("t.parquet").digests[0], of, None, True, Path("out.parquet"))
+        rows.take_rows("t.parquet", [4, 4, 1], rows.files("t.parquet").digests[0], of, None, Path("out.parquet"))
         cut = rows.CutIds("n", ["pair", "k"], 2, 1, (3, 4))(found.rename_columns(["n", "pair", "k"]).set_column(2, "k", found["times"].cast(pa.string())))[1]
         rows.Repeats()(0, rows.pieces(rows.of_pieces(cut)))
         rows.numbers_of(found.take(rows.of_numbers(numpy.array([2, 1])))["row"])

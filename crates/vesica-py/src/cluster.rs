@@ -139,8 +139,7 @@ impl Start {
             });
             let numbers = column.transpose()?.map(|column| &column.values()[..]);
             let Cut { pieces, rows, given } = self.0.cut(schema, batches, (first, numbers), parts)?;
-            let pieces = pieces.into_iter().map(|piece| table_of([("piece", one_of(piece))]));
-            Ok((Table::many(pieces.collect()), rows, given))
+            Ok((table_of_pieces(pieces), rows, given))
         })
     }
 
@@ -150,13 +149,7 @@ impl Start {
         let reader = backend::import(&pieces)?;
         work(py, None, None, move |ctl| {
             let (_, batches) = Table::batches("pieces of cut rows", reader, ctl)?;
-            let columns = batches.iter().map(|batch| {
-                let column = batch.columns().first().and_then(|column| column.as_binary_opt::<i64>());
-                column.ok_or_else(|| Failure::bug("pieces of cut rows are LargeBinary"))
-            });
-            let columns = columns.collect::<Result<Vec<_>, _>>()?;
-            let pieces: Vec<&[u8]> = columns.iter().flat_map(|column| column.iter().flatten()).collect();
-            let units = self.0.pack(part, parts, &pieces)?.into_iter().map(|packed| {
+            let units = self.0.pack(part, parts, &pieces_of(&batches)?)?.into_iter().map(|packed| {
                 table_of([
                     ("unit", Arc::new(UInt32Array::from(vec![packed.unit])) as ArrayRef),
                     ("keys", Arc::new(UInt64Array::from(vec![packed.keys]))),
@@ -263,21 +256,70 @@ impl Terms {
         piece(py, &Control::new(()), || Ok(Table::one(self.0.rows(unit, self.0.kept(unit, kept)?.1, packed)?)))
     }
 
-    /// Rows as `rows` gives them, of any units, sealed.
-    fn seal_rows<'py>(&self, py: Python<'py>, rows: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-        let reader = backend::import(&rows)?;
-        let sealed = work(py, None, None, move |ctl| {
-            let (schema, batches) = Table::batches("found rows", reader, ctl)?;
-            let rows = concat_batches(&schema, &batches).map_err(|error| Failure::bug(error.to_string()))?;
-            Ok(self.0.seal_rows(&rows)?)
-        })?;
-        Ok(PyBytes::new(py, &sealed))
+    /// Adds the rows that a unit found, as for `rows`, to what is on the way to the files.
+    #[pyo3(signature = (to, unit, kept, packed))]
+    fn take(
+        &self,
+        py: Python<'_>,
+        to: Bound<'_, Taking>,
+        unit: u32,
+        kept: &[u8],
+        packed: Option<&[u8]>,
+    ) -> PyResult<()> {
+        let to = &to.get().0;
+        piece(py, &Control::new(()), || {
+            let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
+            let to = to.as_mut().ok_or_else(|| Failure::bug("rows were added behind the last ones"))?;
+            Ok(self.0.take(to, unit, self.0.kept(unit, kept)?.1, packed)?)
+        })
     }
 
-    /// What `seal_rows` sealed.
-    fn open_rows(&self, py: Python<'_>, sealed: &[u8]) -> PyResult<Table> {
-        piece(py, &Control::new(()), || Ok(Table::one(self.0.open_rows(sealed)?)))
+    /// What is on the way to the files: the sealed pieces as a table with the column `piece`, a row for each part, and how many rows these are.
+    fn seal_rows(&self, py: Python<'_>, rows: Bound<'_, Taking>) -> PyResult<(Table, u64)> {
+        let rows = &rows.get().0;
+        piece(py, &Control::new(()), || {
+            let rows = rows.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let (pieces, count) = self.0.seal_rows(rows.ok_or_else(|| Failure::bug("rows were sealed twice"))?)?;
+            Ok((table_of_pieces(pieces), count))
+        })
     }
+
+    /// The rows of a part: `row` and, where both parties learn, `pair` and `times`. `pieces` is a table with one column, of what each `seal_rows`
+    /// gave for this part.
+    fn open_rows(&self, py: Python<'_>, pieces: Bound<'_, PyAny>) -> PyResult<Table> {
+        let reader = backend::import(&pieces)?;
+        work(py, None, None, move |ctl| {
+            let (_, batches) = Table::batches("found rows", reader, ctl)?;
+            Ok(Table::one(self.0.open_rows(&pieces_of(&batches)?)?))
+        })
+    }
+}
+
+/// Found rows on the way to their files, for so many parts: part n has every file whose number is n modulo the parts.
+#[pyclass(frozen, module = "vesica._core")]
+pub struct Taking(Mutex<Option<cluster::Taking>>);
+
+#[pymethods]
+impl Taking {
+    #[new]
+    fn new(parts: u32) -> Self {
+        Self(Mutex::new(Some(cluster::Taking::new(parts))))
+    }
+}
+
+/// Pieces as a table with the column `piece`, a row for each.
+fn table_of_pieces(pieces: Vec<Vec<u8>>) -> Table {
+    Table::many(pieces.into_iter().map(|piece| table_of([("piece", one_of(piece))])).collect())
+}
+
+/// The pieces in the only column of these batches, where they stand.
+fn pieces_of(batches: &[RecordBatch]) -> Result<Vec<&[u8]>, Failure> {
+    let columns = batches.iter().map(|batch| {
+        let column = batch.columns().first().and_then(|column| column.as_binary_opt::<i64>());
+        column.ok_or_else(|| Failure::bug("pieces are LargeBinary"))
+    });
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    Ok(columns.iter().flat_map(|column| column.iter().flatten()).collect())
 }
 
 /// A unit's number, digest, keys, rows and rows of the join.

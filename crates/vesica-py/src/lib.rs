@@ -17,11 +17,17 @@ mod work;
 
 use pyo3::prelude::*;
 
+/// A task of a cluster, as a run, asks for megabytes time and again, from many threads. The system's C library gives them back to the kernel each time, and
+/// each page of them costs a fault and is zeroed when it is touched; this one keeps what is free for a second.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The native half of `vesica`. What people call is in the modules of the package.
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::cluster::{Breaks, Door, Lane, Meeting, Recipient, Secret, Start, Terms, read_job};
+    use crate::cluster::{Breaks, Door, Lane, Meeting, Recipient, Secret, Start, Taking, Terms, read_job};
     #[pymodule_export]
     use crate::jobs::{cert, check, command, r#gen, intersect, page, plan, report_file, run};
     #[pymodule_export]

@@ -168,7 +168,7 @@ class OfFiles(Placed):
         place, found = self.output.begin(work.run), 0
         if units:
             files, parts = self.files, min(len(self.files.paths), max(on.width, PARTS), MOST)
-            take = rows.Take(work, files.paths, files.groups, files.digests, place, self.columns, with_pair, parts)
+            take = rows.Take(work, files.paths, files.groups, files.digests, place, self.columns, parts)
             _, taken = on.exchange(rows.grouped(units), rows.CutFound(work, parts), take, parts)
             found = sum(rows for rows, _ in taken)
             self.told = [part for _, parts in taken for part in parts]

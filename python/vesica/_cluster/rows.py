@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Union
@@ -29,8 +29,9 @@ from . import engine, output, storage
 #: The bits of a row's number that say which row of its file it is. A file may have 10^12 rows, and there may be 16 million files.
 ROW_BITS = 40
 
-#: Bytes of a part of the shuffle, at most, where keys are spread evenly. A task that packs one takes about three times as much memory.
-PART = 256 << 20
+#: Bytes of a part of the shuffle, at most, where keys are spread evenly. A task that packs one takes about three times as much memory, and to touch that
+#: for the first time costs as much as to sort it. So parts are smaller, about so large, as long as they are no more than so many.
+PART, SMALL, MANY = 256 << 20, 64 << 20, 128
 
 #: Bytes of a part that no task opens. Rows of one key are in one part, so a part with a key of very many rows is larger than the others.
 HEAVIEST = 4 << 30
@@ -48,7 +49,7 @@ MARK = 8
 LOOKS, AT_EACH = 256, 4096
 
 #: Rows that are cut by one task, about: so many, or if there are very many, so that each worker has some tasks. A task takes 100 bytes for each.
-TOGETHER, MOST = 1 << 20, 1 << 23
+TOGETHER, MOST, TASKS = 1 << 20, 1 << 23, 24
 
 #: Rows of the output that are made at once. How often a row stands in the join is the other side's word, so no list is that long.
 SLICE = 1 << 20
@@ -266,7 +267,8 @@ def of_pieces(buffers: Iterable[Any]) -> pa.Table:
 
 def parts(rows: int, record: int, width: int, most: int) -> int:
     """How many parts so many rows are shuffled in: one for each task at once, or some for each if these would be too large."""
-    each = -(-rows * record // (PART * max(1, width)))
+    size, width = rows * record, max(1, width)
+    each = max(-(-size // (PART * width)), min(-(-size // (SMALL * width)), MANY // width))
     return max(1, min(most, max(1, each) * width))
 
 
@@ -296,7 +298,7 @@ class Stretch:
 
 def stretches(table: Files, width: int) -> list[Stretch]:
     """The table in stretches, for so many tasks at once."""
-    together = max(TOGETHER, min(MOST, table.rows // (4 * width)))
+    together = max(TOGETHER, min(MOST, table.rows // max(TASKS, 4 * width)))
     found: list[Stretch] = []
     for number, (path, groups, digest) in enumerate(zip(table.paths, table.groups, table.digests)):
         at, taken, size = number << ROW_BITS, [], 0
@@ -345,9 +347,10 @@ class CutFiles:
     folder: str
 
     def __call__(self, stretch: Stretch) -> tuple[tuple[int, int], Sequence[pa.Buffer | Aside]]:
+        start = self.work.start()
         with _opened(stretch.path, stretch.digest) as file:
             table = file.read_row_groups(stretch.groups, columns=self.keys)
-        cut, rows, given = self.work.start().cut(table, stretch.first, self.parts)
+        cut, rows, given = start.cut(table, stretch.first, self.parts)
         del table
         made = pieces(imported(cut))
         if not stretch.aside:
@@ -528,20 +531,6 @@ def indexed(work: Work) -> Units:
     return index(replace(work, terms=b"", attempt=0))
 
 
-@dataclass(frozen=True)
-class Find:
-    """Opens what units found, and gives `turn` the found rows, which have the columns row, pair and times."""
-
-    work: Work
-
-    def __call__(self, units: list[int]) -> pa.Table:
-        work, terms = self.work, self.work.opened()
-        there, packed = work.there(), indexed(work)
-        return pa.concat_tables(
-            imported(terms.rows(unit, there.get(work.name("found", f"unit-{unit}"))[:-END], packed.rows(work, unit))) for unit in units
-        )
-
-
 def grouped(units: list[int]) -> list[list[int]]:
     """Units that one task opens together. These follow from the units alone: in an end that is tried again on more machines, others would be together,
     and how many rows both have could be subtracted."""
@@ -552,6 +541,13 @@ def grouped(units: list[int]) -> list[list[int]]:
     return [units[low:high] for low, high in zip(ends, ends[1:])]
 
 
+def opened(work: Work, units: list[int]) -> Iterator[tuple[int, bytes, bytes | None]]:
+    """Of each of these units its number, what was kept of it, and the numbers of its rows: what opens its found rows."""
+    there, packed = work.there(), indexed(work)
+    for unit in units:
+        yield unit, there.get(work.name("found", f"unit-{unit}"))[:-END], packed.rows(work, unit)
+
+
 @dataclass(frozen=True)
 class CutFound:
     """Cuts found rows by their files: part n has every file whose number is n modulo the parts. Tells how many there are."""
@@ -559,16 +555,13 @@ class CutFound:
     work: Work
     parts: int
 
-    def __call__(self, units: list[int]) -> tuple[int, list[bytes]]:
+    def __call__(self, units: list[int]) -> tuple[int, list[pa.Buffer]]:
         # Which rows matched is the result, and a pair says what unit its row is in: both are sealed again before anything carries them.
-        found, terms = Find(self.work)(units), self.work.opened()
-        columns = {name: numbers_of(found[name]) for name in found.column_names}
-        # Numbers of 16 bits are put in order by counting them.
-        of = ((columns["row"] >> numpy.uint64(ROW_BITS)) % numpy.uint64(self.parts)).astype(numpy.uint16)
-        order = numpy.argsort(of, kind="stable")
-        ends = numpy.cumsum([0, *numpy.bincount(of, minlength=self.parts)]).tolist()
-        found = pa.Table.from_arrays([of_numbers(column[order]) for column in columns.values()], list(columns))
-        return found.num_rows, [terms.seal_rows(found.slice(low, high - low)) for low, high in zip(ends, ends[1:])]
+        terms, found = self.work.opened(), _core.Taking(self.parts)
+        for unit in opened(self.work, units):
+            terms.take(found, *unit)
+        sealed, count = terms.seal_rows(found)
+        return count, pieces(imported(sealed))
 
 
 @dataclass(frozen=True)
@@ -582,23 +575,23 @@ class Take:
     #: Where the files come to stand.
     place: output.Place
     columns: list[str] | None
-    with_pair: bool
     parts: int
 
     def __call__(self, part: int, pieces: Iterable[Any]) -> tuple[int, list[output.Part]]:
-        terms, written = self.work.opened(), []
-        rows = pa.concat_tables(imported(terms.open_rows(bytes(piece))) for piece in pieces)
-        columns = [numbers_of(rows[name]) for name in ("row", "pair", "times")]
+        written = []
+        rows = imported(self.work.opened().open_rows(of_pieces(pieces)))
+        # The numbers, and where all learn the pairs and how often each row is there.
+        columns = [numbers_of(column) for column in rows.columns]
         count = rows.num_rows
         del rows
-        if self.with_pair or not bool((columns[2] == 1).all()):
+        if len(columns) == 1:
+            # To sort numbers takes an eighth of finding their order.
+            columns[0] = numpy.sort(columns[0])
+        else:
             order = numpy.argsort(columns[0])
             for at, column in enumerate(columns):
                 columns[at] = column[order]
             del order
-        else:
-            # Where all that is written of a found row is that row, once, as in a semi join: to sort numbers takes an eighth of finding their order.
-            columns[0] = numpy.sort(columns[0])
         if bool((columns[0][1:] == columns[0][:-1]).any()):
             raise InternalError(f"a row of part {part} was found twice; please report it")
         numbers = columns[0] >> numpy.uint64(ROW_BITS)
@@ -608,8 +601,7 @@ class Take:
             if number % self.parts != part or number >= len(self.paths):
                 raise InternalError(f"rows of file {number} came to part {part}; what was kept was changed, or please report it")
             file = self.paths[number], self.groups[number], self.digests[number]
-            found = [column[first:end] for column in columns]
-            write = functools.partial(take_rows, *file, found, self.columns, self.with_pair)
+            write = functools.partial(take_rows, *file, [column[first:end] for column in columns], self.columns)
             written.append(self.place.put(number, write))
         return count, written
 
@@ -624,7 +616,8 @@ class Ids:
     with_pair: bool
 
     def __call__(self, units: list[int]) -> pa.Table:
-        return self._of(Find(self.work)(units))
+        terms = self.work.opened()
+        return self._of(pa.concat_tables(imported(terms.rows(*unit)) for unit in opened(self.work, units)))
 
     def none(self) -> pa.Table:
         """What comes of no unit."""
@@ -926,12 +919,10 @@ def stored(footer: pq.FileMetaData) -> dict[str, Any]:
     return {"compression": compression, "use_dictionary": with_dictionary}
 
 
-def take_rows(
-    path: str, groups: list[int], digest: bytes, found: Sequence[numpy.ndarray], columns: list[str] | None, with_pair: bool, out: Any
-) -> None:
-    """Writes the found rows of the file `path` to `out`, a path or a file, each as often as it stands in the join. `found` are their numbers, which
-    ascend, their pairs, and how often each is there. Only the row groups that hold one are read."""
-    rows, pairs, times = found
+def take_rows(path: str, groups: list[int], digest: bytes, found: Sequence[numpy.ndarray], columns: list[str] | None, out: Any) -> None:
+    """Writes the found rows of the file `path` to `out`, a path or a file. `found` are their numbers, which ascend, and if each stands there as often
+    as in the join, and with its pair, the pairs and how often that is. Only the row groups that hold one are read."""
+    rows, *joined = found
     places = rows & numpy.uint64((1 << ROW_BITS) - 1)
     starts = numpy.cumsum([0, *groups]).astype(numpy.uint64)
     ends = numpy.searchsorted(places, starts)
@@ -953,13 +944,14 @@ def take_rows(
             table = file.read_row_group(group, columns=columns)
             if columns is not None:
                 table = table.select(columns)
-            for of in copies(times[low:high]):
+            pairs, times = (column[low:high] for column in joined) if joined else (None, None)
+            for of in copies(high - low, times):
                 rows_of = places[low:high][of] - starts[group]
                 # Where every row of a group was found, as where two tables are nearly the same, they stand there already.
                 whole = len(rows_of) == table.num_rows and isinstance(of, slice)
                 taken = table if whole else table.take(of_numbers(rows_of))
-                if with_pair:
-                    taken = taken.append_column("pair", of_numbers(pairs[low:high][of]))
+                if pairs is not None:
+                    taken = taken.append_column("pair", of_numbers(pairs[of]))
                 waiting.append(taken)
                 if sum(one.nbytes for one in waiting) >= GROUP_BYTES or sum(one.num_rows for one in waiting) >= SLICE:
                     write()
@@ -967,10 +959,10 @@ def take_rows(
             write()
 
 
-def copies(times: numpy.ndarray) -> Iterator[Any]:
-    """Which of the found rows the next rows of the output are a copy of, for one slice of the output after another."""
-    if bool((times == 1).all()):
-        yield from (slice(at, at + SLICE) for at in range(0, len(times), SLICE))
+def copies(count: int, times: numpy.ndarray | None) -> Iterator[Any]:
+    """Which of so many found rows the next rows of the output are a copy of, for one slice of the output after another."""
+    if times is None or bool((times == 1).all()):
+        yield from (slice(at, at + SLICE) for at in range(0, count, SLICE))
         return
     behind = numpy.cumsum(times.astype(numpy.int64))
     for at in range(0, int(behind[-1]), SLICE):

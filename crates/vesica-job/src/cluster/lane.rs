@@ -193,7 +193,7 @@ impl Lane {
             true => (keyed(&rows, &matches), &unpacked.rows),
             false => (Vec::new(), &nothing.rows),
         };
-        let found = found::seal(self.terms.secret(), salt, unit, of_rows, &all)?;
+        let found = found::seal(self.terms.secret(), salt, unit, (self.terms.form(), of_rows), &all)?;
         let times = all.iter().fold(0, |sum: u64, key| sum.saturating_add(key.rows.saturating_mul(key.times)));
         let rows = matches.iter().map(|m| m.rows).sum();
         Ok(Matched { found, digest, keys: matches.len() as u64, rows, times })

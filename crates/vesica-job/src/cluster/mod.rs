@@ -17,6 +17,7 @@ mod reading;
 mod secret;
 mod terms;
 
+pub use found::Taking;
 pub use lane::{Door, Lane, Matched, Missing};
 pub use meeting::{Meeting, Unit};
 pub use reading::{Cut, Packed, Start};

@@ -27,7 +27,7 @@ use zeroize::Zeroizing;
 const NAME: &str = "the start of the run";
 
 /// Bits of a row's number within its file: callers that read several files put the file's number above them.
-const IN_FILE: u32 = 40;
+pub const IN_FILE: u32 = 40;
 
 /// What readers need of a run: the job, the salt and the number of units.
 pub struct Start {
@@ -239,7 +239,7 @@ impl Start {
     /// much memory as these.
     ///
     /// # Errors
-    /// [`JobError::Repeats`]; pieces that [`Start::cut`] does not make for this part.
+    /// [`JobError::Repeats`]; pieces that [`Start::cut`] does not make for this part; a row that stands in them twice.
     pub fn pack(&self, part: u32, parts: u32, pieces: &[&[u8]]) -> Result<Vec<Packed>, JobError> {
         let (first, behind) = (self.first_of(part, parts)?, self.first_of(part + 1, parts)?);
         let (what, name) = (self.of_part(part, parts), "a piece of cut rows");
@@ -259,22 +259,26 @@ impl Start {
         for (hidden, mut of_unit) in (first..).zip(units) {
             if !of_unit.is_empty() {
                 let unit = self.veil.show(hidden).ok_or_else(|| damaged(name))?;
-                packed.push(self.pack_unit(unit, &mut of_unit, &mut spare)?);
+                packed.push(self.pack_unit(unit, &mut of_unit, &mut spare)?.ok_or_else(|| damaged(name))?);
             }
         }
         Ok(packed)
     }
 
-    /// Packs the rows of one unit.
+    /// Packs the rows of one unit. None if a row is there twice: each is cut once, so its piece stands in the place of another one, whose rows are missing.
+    /// As many rows came as were cut, so nothing else would see it.
     fn pack_unit(
         &self,
         unit: u32,
         records: &mut [[u8; RECORD]],
         spare: &mut Vec<[u8; RECORD]>,
-    ) -> Result<Packed, JobError> {
+    ) -> Result<Option<Packed>, JobError> {
         sort::ascending(records, spare, |record| {
             u32::from_be_bytes(*record.first_chunk().expect("a digest is longer"))
         });
+        if records.array_windows().any(|[a, b]| a == b) {
+            return Ok(None);
+        }
         let repeats = |[a, b]: &&[[u8; RECORD]; 2]| a[..16] == b[..16];
         let many = records.array_windows().filter(repeats).count() as u64;
         if many > 0 && self.plan.shared.duplicates == Duplicates::Error {
@@ -303,7 +307,7 @@ impl Start {
         let (what, given) = (piece(&self.salt, unit), records.len() as u64);
         let (blob, rows) =
             (self.secret.seal_behind(PACKED, &what, of_keys)?, self.secret.seal_behind(ROWS, &what, numbers)?);
-        Ok(Packed { unit, keys, given, blob, rows })
+        Ok(Some(Packed { unit, keys, given, blob, rows }))
     }
 }
 

@@ -40,13 +40,13 @@ pub const ROWS: &[u8; 15] = b"vesica rows 3\n\n";
 
 /// What is settled of a unit. What the unit found stands behind it, so this is another version whenever that one is: nobody settles a run and
 /// only then hears that its rows cannot be read.
-pub const KEPT: &[u8; 15] = b"vesica kept 3\n\n";
+pub const KEPT: &[u8; 15] = b"vesica kept 4\n\n";
 
 /// What a unit found.
-pub const FOUND: &[u8; 15] = b"vesica found 3\n";
+pub const FOUND: &[u8; 15] = b"vesica found 4\n";
 
 /// Found rows of any units, on the way to their file.
-pub const TAKEN: &[u8; 15] = b"vesica taken 1\n";
+pub const TAKEN: &[u8; 15] = b"vesica taken 2\n";
 
 /// The secret itself, on its way to a process.
 const HANDED: &[u8; 15] = b"vesica handed 1";

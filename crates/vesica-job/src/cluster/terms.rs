@@ -1,6 +1,6 @@
 //! What a worker needs for lanes, sealed: with it, and with its units, it can be any lane of the run.
 
-use crate::cluster::found;
+use crate::cluster::found::{self, Form, Taking};
 use crate::cluster::lane::Matched;
 use crate::cluster::meeting::Unit;
 use crate::cluster::reading::piece;
@@ -164,7 +164,7 @@ impl Terms {
     pub fn rows(&self, unit: u32, found: &[u8], packed: Option<&[u8]>) -> Result<RecordBatch, JobError> {
         // A side that does not learn has found no key.
         let packed = packed.filter(|_| self.plan().i_learn());
-        found::open(&self.0.secret, self.salt(), unit, found, packed)
+        found::open(&self.0.secret, self.salt(), unit, self.form(), (found, packed))
     }
 
     /// What is to be kept of a unit: the driver settles the run with it, after a restart too, and it holds what was found.
@@ -192,20 +192,34 @@ impl Terms {
         Ok((Unit { id: unit, digest: *digest, keys, rows, times }, found))
     }
 
-    /// Rows of any units, as [`Terms::rows`] gave them, sealed: for whoever brings them together by something else than units.
+    /// Adds what a unit found, as for [`Terms::rows`], to what is on the way to the files.
     ///
     /// # Errors
-    /// Another table; if the system has no randomness.
-    pub fn seal_rows(&self, rows: &RecordBatch) -> Result<Vec<u8>, JobError> {
-        found::seal_rows(&self.0.secret, self.salt(), rows)
+    /// Those of [`Terms::rows`].
+    pub fn take(&self, to: &mut Taking, unit: u32, found: &[u8], packed: Option<&[u8]>) -> Result<(), JobError> {
+        let packed = packed.filter(|_| self.plan().i_learn());
+        to.add((&self.0.secret, self.salt()), unit, self.form(), (found, packed))
     }
 
-    /// What [`Terms::seal_rows`] sealed.
+    /// The piece of each part, sealed, and how many rows these are.
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub fn seal_rows(&self, rows: Taking) -> Result<(Vec<Vec<u8>>, u64), JobError> {
+        rows.seal(&self.0.secret, self.salt())
+    }
+
+    /// The rows of a part, of which [`Terms::seal_rows`] gave these pieces: `row` and, where both parties learn, `pair` and `times`.
     ///
     /// # Errors
     /// Bytes that cannot be opened.
-    pub fn open_rows(&self, sealed: &[u8]) -> Result<RecordBatch, JobError> {
-        found::open_rows(&self.0.secret, self.salt(), sealed)
+    pub fn open_rows(&self, pieces: &[&[u8]]) -> Result<RecordBatch, JobError> {
+        found::taken(&self.0.secret, self.salt(), self.form(), pieces)
+    }
+
+    /// What is kept of a found row.
+    pub(crate) fn form(&self) -> Form {
+        if self.plan().all_learn() { Form::Joined } else { Form::Once }
     }
 
     pub(crate) fn salt(&self) -> &[u8; 32] {

@@ -1,10 +1,11 @@
 //! Clusters of threads: with each other and with a run on one machine, in both directions, against that run's result.
 
 use super::*;
-use crate::cluster::found::{self, OfKey};
+use crate::cluster::found::{self, Form, OfKey};
 use crate::cluster::reading::{self, Unpacked, unpack};
 use crate::io::Io;
 use crate::lanes::tests::{Bob, Two};
+use crate::meet::agree;
 use crate::meet::peers::{self, Peers};
 use crate::run::run;
 use crate::seal::key::{Front, TAG};
@@ -118,7 +119,13 @@ impl Cluster {
                 if keys.is_empty() { 0 } else { Front::BYTES + 32 + 20 * keys.len() + TAG }
             );
             let keys = if terms.plan().i_learn() { keys.len() } else { 0 };
-            assert_eq!(matched.found.len(), Front::BYTES + 32 + 16 * keys + TAG, "{} keys are common", matched.keys);
+            let of_key = if terms.plan().all_learn() { 12 } else { 5 };
+            assert_eq!(
+                matched.found.len(),
+                Front::BYTES + 32 + of_key * keys + TAG,
+                "{} keys are common",
+                matched.keys
+            );
             // The first stands.
             self.found.lock().unwrap().entry(unit).or_insert(matched);
         }
@@ -239,9 +246,14 @@ impl Cluster {
                 let error = terms.rows(*unit, &matched.found, None).unwrap_err();
                 assert!(error.to_string().starts_with(&format!("the rows of unit {unit} are not those")), "{error}");
             }
-            let again = terms.seal_rows(&table).unwrap();
-            assert_eq!(terms.open_rows(&again).unwrap(), table);
-            assert!(terms.rows(*unit, &again, packed).is_err());
+            let mut taking = Taking::new(1);
+            terms.take(&mut taking, *unit, &matched.found, packed).unwrap();
+            let (pieces, count) = terms.seal_rows(taking).unwrap();
+            let columns = if terms.plan().all_learn() { &[0, 1, 2][..] } else { &[0] };
+            assert_eq!(count, table.num_rows() as u64);
+            assert_eq!(terms.open_rows(&[&pieces[0]]).unwrap(), table.project(columns).unwrap());
+            assert_eq!(terms.open_rows(&[&pieces[0], &pieces[0]]).unwrap().num_rows(), 2 * table.num_rows());
+            assert!(terms.rows(*unit, &pieces[0], packed).is_err() && terms.open_rows(&[&matched.found]).is_err());
             let column =
                 |name: &str| table.column_by_name(name).unwrap().as_primitive::<UInt64Type>().values().to_vec();
             let (rows, pairs, times) = (column("row"), column("pair"), column("times"));
@@ -364,10 +376,16 @@ fn what_lies_about_says_nothing_without_the_secret() {
     let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Utf8, false)]));
     let keys = StringArray::from_iter_values((0..100).map(|key| key.to_string()));
     let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(keys)]).unwrap();
-    let cut = |start: &Start, parts| start.cut(schema.clone(), vec![batch.clone()], (0, None), parts);
+    let cut_from = |start: &Start, first, parts| start.cut(schema.clone(), vec![batch.clone()], (first, None), parts);
+    let cut = |start: &Start, parts| cut_from(start, 0, parts);
     let (run, other) = (start(secret()), start(Secret::new([1; 32])));
     let (mine, again) = (cut(&run, 2).unwrap().pieces, cut(&run, 2).unwrap().pieces);
-    let packed = run.pack(0, 2, &[&mine[0], &again[0]]).unwrap();
+    // Where a piece is put in the place of another one of its size, as many rows come as were cut, and some of them twice.
+    let behind = cut_from(&run, 100, 2).unwrap().pieces;
+    assert_eq!((mine[0].len(), again[0].len()), (behind[0].len(), behind[0].len()));
+    let error = run.pack(0, 2, &[&mine[0], &again[0]]).unwrap_err().to_string();
+    assert!(error.starts_with("a piece of cut rows cannot be opened"), "{error}");
+    let packed = run.pack(0, 2, &[&mine[0], &behind[0]]).unwrap();
     let digests = packed.iter().flat_map(|packed| unpack(&secret(), &salt, packed.unit, &packed.blob).unwrap().keys);
     for (Digest(digest), rows) in digests {
         assert_eq!(rows, 2);
@@ -465,8 +483,9 @@ fn what_was_found_opens_with_the_rows_of_its_own_packing_alone() {
     assert_ne!(before.rows, same.rows, "sealed anew");
     let unpacked = unpack(&secret(), &salt, unit, &before.blob).unwrap();
     let keys: Vec<OfKey> = unpacked.keys.iter().map(|&(_, rows)| OfKey { rows, times: 1 }).collect();
-    let found = found::seal(&secret(), &salt, unit, &unpacked.rows, &keys).unwrap();
-    let open = |rows: &[u8]| found::open(&secret(), &salt, unit, &found, Some(rows));
+    let seal = |form, keys: &[OfKey]| found::seal(&secret(), &salt, unit, (form, &unpacked.rows), keys);
+    let found = seal(Form::Once, &keys).unwrap();
+    let open = |rows: &[u8]| found::open(&secret(), &salt, unit, Form::Once, (&found, Some(rows)));
     // What comes of a table is the same however often it is packed.
     assert_eq!(open(&before.rows).unwrap(), open(&same.rows).unwrap());
     assert_eq!(open(&before.rows).unwrap().num_rows(), 3);
@@ -475,8 +494,62 @@ fn what_was_found_opens_with_the_rows_of_its_own_packing_alone() {
         error.starts_with(&format!("the rows of unit {unit} are not those that its keys were packed with")),
         "{error}"
     );
+    // In the form of another job it is not read otherwise, and what does not fit into a form is not kept.
+    assert!(found::open(&secret(), &salt, unit, Form::Joined, (&found, Some(&before.rows))).is_err());
+    assert!(
+        seal(Form::Once, &[OfKey { rows: 1, times: 2 }]).is_err()
+            && seal(Form::Joined, &[OfKey { rows: 1 << 32, times: 1 }]).is_err()
+    );
     // A packing says nothing of the numbers to who has not the secret.
     assert!(!before.blob.windows(32).any(|bytes| bytes == unpacked.rows));
+}
+
+/// Each row comes to the part of its file, once, with its pair and as often as it stands in the join where that is asked for.
+#[test]
+fn found_rows_come_to_the_parts_of_their_files() {
+    let two = Two::new(&format!("protocol = \"rr22\"\n{ALICE}\n{SHARED}"));
+    let spec = two.job("alice", two.port, "lanes = 3");
+    let (salt, plan) = ([5; 32], vesica_spec::plan(&spec).unwrap());
+    let start = Start::new(spec, plan, salt, 1, 1, secret());
+    let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Utf8, false)]));
+    let keys = StringArray::from(vec!["a", "b", "b", "c", "c", "c"]);
+    let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(keys)]).unwrap();
+    // In the files 0, 1, 2 and 5.
+    let rows = [7, 1 << 40 | 8, 2 << 40 | 9, 5 << 40, 1, 1 << 40 | 3];
+    let cut = start.cut(schema, vec![batch], (0, Some(&rows)), 1).unwrap();
+    let packed = start.pack(0, 1, &[&cut.pieces[0]]).unwrap().remove(0);
+    let unpacked = unpack(&secret(), &salt, packed.unit, &packed.blob).unwrap();
+    for (form, of_b) in [(Form::Once, 1), (Form::Joined, 3)] {
+        // All but the key of three rows.
+        let times = |rows| [0, 1, of_b, 0][rows as usize];
+        let keys: Vec<OfKey> = unpacked.keys.iter().map(|&(_, rows)| OfKey { rows, times: times(rows) }).collect();
+        let found = found::seal(&secret(), &salt, packed.unit, (form, &unpacked.rows), &keys).unwrap();
+        let files = (&found[..], Some(&packed.rows[..]));
+        let table = found::open(&secret(), &salt, packed.unit, form, files).unwrap();
+        let column = |table: &RecordBatch, at| table.column(at).as_primitive::<UInt64Type>().values().to_vec();
+        let mut taking = Taking::new(2);
+        taking.add((&secret(), &salt), packed.unit, form, files).unwrap();
+        let (pieces, count) = taking.seal(&secret(), &salt).unwrap();
+        assert_eq!(count, 3);
+        for (part, piece) in pieces.iter().enumerate() {
+            let of_part = |row: &u64| (row >> 40) % 2 == part as u64;
+            let places: Vec<usize> = (0..3).filter(|&place| of_part(&column(&table, 0)[place])).collect();
+            let taken = found::taken(&secret(), &salt, form, &[piece]).unwrap();
+            assert_eq!(taken.num_columns(), if form == Form::Once { 1 } else { 3 });
+            for at in 0..taken.num_columns() {
+                let all = column(&table, at);
+                assert_eq!(column(&taken, at), places.iter().map(|&place| all[place]).collect::<Vec<_>>());
+            }
+            assert_eq!(places.len(), [2, 1][part], "{places:?}");
+        }
+        assert!(Taking::new(0).add((&secret(), &salt), packed.unit, form, files).is_err(), "there is no such part");
+        assert!(found::taken(&Secret::new([1; 32]), &salt, form, &[&pieces[0]]).is_err());
+    }
+    // Under an honest seal: half a number, and numbers that make no whole row.
+    for bytes in [vec![0; 7], vec![0; 16]] {
+        let piece = secret().seal(secret::TAKEN, agree::name(&salt).as_bytes(), bytes).unwrap();
+        assert!(found::taken(&secret(), &salt, Form::Joined, &[&piece]).is_err());
+    }
 }
 
 /// What is allowed is common to all units, whatever the links: the caller's count rules. When each unit had a share of it, one whose lane broke as often

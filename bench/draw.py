@@ -225,7 +225,7 @@ MEASURED = ["rows", "wall s, median", "CPU s, all", "peak MiB, largest", "bytes 
 
 def name(job: jobs.Job) -> str:
     """A job's protocol, as a job says it, and whose program it is."""
-    result = f"{job.groups} groups" if job.groups else f'`result = "{job.result}"`' if job.result else None
+    result = job.in_groups or (f'`result = "{job.result}"`' if job.result else None)
     parties = f"{len(job.rows)} parties" if job.result and len(job.rows) > 2 else None
     values = f"values of {job.values}" if job.values else None
     words = f"`{job.protocol}`" + "".join(f", {word}" for word in [job.curve, job.mode, job.security, result, values, parties] if word)

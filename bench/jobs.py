@@ -41,15 +41,34 @@ class Job:
     #: What alice is told in the place of rows: "count", "sum" or "groups", and in how many groups.
     result: str | None = None
     groups: int | None = None
-    #: "both" if a sum of each party's values is told of each group.
+    #: In how many groups alice's own rows are, if each of bob's groups is told with each of these.
+    other: int | None = None
+    #: What is added up in each group: "one" for values of the party with the groups, "both" for values of each party.
     values: str | None = None
 
     @property
     def words(self) -> str:
         """The protocol and what was chosen of it."""
         words = [self.protocol, self.curve, self.mode, self.security, self.preset]
-        words += [f"{self.groups} groups" if self.groups else self.result, f"values of {self.values}" if self.values else None]
+        words += [self.in_groups or self.result, f"values of {self.values}" if self.values else None]
         return " ".join(word for word in words if word)
+
+    @property
+    def in_groups(self) -> str | None:
+        """How many groups there are: of bob's, or of bob's and of alice's."""
+        return f"{self.groups}x{self.other} groups" if self.other else f"{self.groups} groups" if self.groups else None
+
+    @property
+    def grouped_by(self) -> dict[str, tuple[str, int]]:
+        """For each party with groups the column that has a row's group, and how many groups there are."""
+        found = {self.owner: ("g", self.groups), "alice": ("h", self.other)}
+        return {party: (column, most) for party, (column, most) in found.items() if most}
+
+    @property
+    def summed(self) -> dict[str, str]:
+        """For each party whose values are added up in groups what the sum is called."""
+        names = {None: [], "one": ["spend"], "both": ["spend", "views"]}[self.values]
+        return dict(zip([self.owner, "alice"], names))
 
     @property
     def owner(self) -> str | None:

@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from datetime import datetime, timezone
 from pathlib import Path
@@ -113,8 +112,8 @@ class Runner:
         parties = jobs.PARTIES[: len(job.rows)]
         folder = self.tables_of(job)
         prints = self.identities(folder, parties)
-        if job.groups:
-            grouped(folder, job)
+        for party in job.grouped_by:
+            grouped(folder, job, party)
         with network.make(job.network, parties, self.ways) as between:
             ports: dict[str, int] = {}
             for party in parties[:-1]:
@@ -269,10 +268,13 @@ def job_file(job, party: str, parties: list[str], prints: dict[str, str], betwee
     if job.result:
         shared.append(f'result = "{job.result}"')
     if job.groups:
-        shared.append(f'groups = {{ of = "{job.owner}", by = ["g"], most = {job.groups}, of_a_key = 1, least = 5 }}')
-    if job.values:
-        shared.append(f'sums = [{{ name = "spend", of = "{job.owner}" }}, {{ name = "views", of = "alice" }}]')
-        shared.append('accept = ["chosen_values"]')
+        other = f', other = {{ by = ["h"], most = {job.other}, of_a_key = 1 }}' if job.other else ""
+        shared.append(f'groups = {{ of = "{job.owner}", by = ["g"], most = {job.groups}, of_a_key = 1, least = 5{other} }}')
+    if job.summed:
+        shared.append("sums = [" + ", ".join(f'{{ name = "{name}", of = "{of}" }}' for of, name in job.summed.items()) + "]")
+    accepted = (["chosen_groups", "chosen_pairs"] if job.other else []) + (["chosen_values"] if "alice" in job.summed else [])
+    if accepted:
+        shared.append(f"accept = {json.dumps(accepted)}")
     if len(parties) == 3 and job.protocol == "ecdh":
         shared.append('accept = ["pair_count"]')
     if len(parties) == 3 and job.result:
@@ -286,11 +288,11 @@ def job_file(job, party: str, parties: list[str], prints: dict[str, str], betwee
     if me > 0:
         calls = ", ".join(f'{peer} = "{between.dials(peer, ports[peer])}"' for peer in parties[:me])
         mine.append(f"connect = {{ {calls} }}")
-    file, value = party, ""
-    if party == job.owner:
-        file, value = (grouped_name(job), "") if job.groups else (party, ', value = "c1"')
-    elif job.values:
-        value = ', values = { views = "c1" }'
+    file, value = grouped_name(job, party), ""
+    if party == job.owner and not job.groups:
+        value = ', value = "c1"'
+    elif party in job.summed:
+        value = f', values = {{ {job.summed[party]} = "c1" }}'
     mine.append(f'input = {{ path = "{file}.csv", keys = ["id"]{value} }}')
     if party == "alice" and job.result in (None, "groups"):
         mine.append('output = { path = "alice.out.csv" }')
@@ -302,18 +304,19 @@ def job_file(job, party: str, parties: list[str], prints: dict[str, str], betwee
     return "[shared]\n" + "\n".join(shared) + "\n\n[mine]\n" + "\n".join(mine) + "\n"
 
 
-def grouped_name(job) -> str:
-    """The table of the party with groups."""
-    return f"{job.owner}-{job.groups}" + ("-values" if job.values else "")
+def grouped_name(job, party: str) -> str:
+    """The table of a party: one of its own if it has groups."""
+    return f"{party}-{job.grouped_by[party][1]}" if party in job.grouped_by else party
 
 
-def grouped(folder: Path, job) -> None:
-    """Makes that table: each row is in one of the groups, and has a value if these are added up."""
-    with (folder / f"{job.owner}.csv").open(encoding="utf-8") as rows, (folder / f"{grouped_name(job)}.csv").open("w", encoding="utf-8") as out:
+def grouped(folder: Path, job, party: str) -> None:
+    """Makes that table: each row is in one of the groups, and has its value if these are added up."""
+    (column, most), has_values = job.grouped_by[party], party in job.summed
+    with (folder / f"{party}.csv").open(encoding="utf-8") as rows, (folder / f"{grouped_name(job, party)}.csv").open("w", encoding="utf-8") as out:
         next(rows)
-        out.write("id,g,spend\n" if job.values else "id,g\n")
+        out.write(f"id,{column}{',c1' if has_values else ''}\n")
         for key, value in (line.rstrip("\n").split(",")[:2] for line in rows):
-            out.write(f"{key},{int(value) % job.groups}{',' + value if job.values else ''}\n")
+            out.write(f"{key},{int(value) % most}{',' + value if has_values else ''}\n")
 
 
 def total(folder: Path, job, told: dict) -> tuple[int, bool]:
@@ -332,18 +335,19 @@ def total(folder: Path, job, told: dict) -> tuple[int, bool]:
     values = values_of(job.owner)
     if job.result == "sum":
         return len(values), told["sum"] == sum(values.values())
-    keys, spend, views = Counter(), Counter(), Counter()
-    others = values_of("alice") if job.values else {}
-    for key, value in values.items():
-        group = str(value % job.groups)
-        keys[group] += 1
-        spend[group] += value
-        views[group] += others.get(key, 0)
-    wanted = {group: [n, spend[group], views[group]] if job.values else [n] for group, n in keys.items() if n >= 5}
+    of_parties = {party: values if party == job.owner else values_of(party) for party in [*job.grouped_by, *job.summed]}
+    wanted: dict[tuple[str, ...], list[int]] = {}
+    for key in values:
+        group = tuple(str(of_parties[party][key] % most) for party, (_, most) in job.grouped_by.items())
+        numbers = [1, *(of_parties[party][key] for party in job.summed)]
+        wanted[group] = [one + more for one, more in zip(wanted.get(group, [0] * len(numbers)), numbers)]
+    wanted = {group: numbers for group, numbers in wanted.items() if numbers[0] >= 5}
+    by = len(job.grouped_by)
     with (folder / "alice.out.csv").open(encoding="utf-8") as rows:
         next(rows)
-        # Beside each sum stands its mean.
-        found = {group: [int(number) for number in numbers[:1] + numbers[1::2]] for group, *numbers in (line.rstrip("\n").split(",") for line in rows)}
+        told_rows = [line.rstrip("\n").split(",") for line in rows]
+    # Beside each sum stands its mean.
+    found = {tuple(row[:by]): [int(number) for number in [row[by], *row[by + 1 :: 2]]] for row in told_rows}
     return sum(numbers[0] for numbers in found.values()), found == wanted
 
 

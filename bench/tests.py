@@ -505,6 +505,13 @@ class Running(unittest.TestCase):
         self.assertTrue(all(run["right"] and 500 < run["found"] <= 655 for run in found.values()), found)
         self.assertGreater(found["rr22 64 groups values of both"]["sent"], found["rr22 64 groups"]["sent"])
 
+    def test_totals_by_groups_of_both_are_those_of_a_plain_join(self):
+        self.assertEqual(self.bench("house", "--scale", "0.01", "--most", "1000", "--only", "*8x8-groups*"), 0)
+        (one,) = results.load(self.results)
+        self.assertEqual(one.job.words, "rr22 8x8 groups values of one")
+        # 327 keys are common, some of them in pairs of fewer than five.
+        self.assertTrue(one.runs[0]["right"] and 200 < one.runs[0]["found"] < 327, one.runs[0])
+
     def test_a_slow_network_is_slow_and_says_how_it_was_made(self):
         job = jobs.Job("job", "rr22", (3000, 3000), 1500, network="10Mbps/20ms")
         parsed = command.parser().parse_args(

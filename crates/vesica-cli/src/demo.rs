@@ -3,7 +3,7 @@
 mod standing;
 
 use crate::failure::{Failure, Outcome};
-use crate::flags::Demo;
+use crate::flags::{Demo, GroupsOf};
 use crate::verify::LEAST;
 use crate::{Itself, crash, interrupt, output, progress, verify};
 use std::fs::File;
@@ -39,7 +39,7 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
         true => make_identified_tables(args.rows, names, &folder)?,
         false => make_tables(args.rows, names.len(), &folder)?,
     }
-    if args.groups {
+    if args.groups.is_some() {
         make_grouped_tables(&folder)?;
     }
     for identity in &identities {
@@ -56,7 +56,7 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
     let rows = match () {
         () if args.any => verify::any(&folder, names),
         () if args.sum => verify::sum(&folder, names, owner(names)).map(|keys| vec![keys]),
-        () if args.groups => verify::groups(&folder).map(Vec::from),
+        () if args.groups.is_some() => verify::groups(&folder, of_both(&args)).map(Vec::from),
         () if args.ids => verify::ids(&folder, names).map(|rows| vec![rows]),
         () => verify::demo(&folder, names).map(|rows| vec![rows]),
     };
@@ -78,11 +78,12 @@ pub fn run(args: Demo, itself: &Itself) -> Outcome {
             "both outputs hold all rows of their tables, and joined by vesica_id they are exactly the {rows} rows of a plain join. To join \
              them was for this check alone: neither party could do that by itself"
         ),
-        false if args.groups => {
-            let [groups, keys] = [&of_each[0], &of_each[1]];
+        false if args.groups.is_some() => {
+            let [groups, others, keys] = [&of_each[0], &of_each[1], &of_each[2]];
+            let what = if of_both(&args) { "pairs of a region and a campaign" } else { "regions" };
             format!(
-                "what alice is told of {groups} regions is exactly what a plain join says of them, over {keys} common keys; regions with fewer than \
-                 {LEAST} are not in it, nobody is told which keys they are, and there are no rows"
+                "what alice is told of {groups} {what} is exactly what a plain join says of them, over {keys} common keys; {others} with fewer than {LEAST} \
+                 are not in it, nobody is told which keys are common, and there are no rows"
             )
         }
         false if args.sum => {
@@ -135,9 +136,12 @@ fn make_tables(rows: u64, parties: usize, folder: &Path) -> Outcome {
 /// What the regions of a demo of groups are called.
 const REGIONS: [&str; 6] = ["north", "east", "south", "west", "middle", "islands"];
 
-/// Makes of two tables one with how often each key saw something, and one with the region of each and what it spent.
+/// What the campaigns are called: the last one is small.
+const CAMPAIGNS: [&str; 3] = ["spring", "autumn", "gala"];
+
+/// Makes of two tables one with what campaign each key saw and how often, and one with the region of each and what it spent.
 fn make_grouped_tables(folder: &Path) -> Outcome {
-    for (name, header) in [("alice", "id,times"), ("bob", "id,region,cents")] {
+    for (name, header) in [("alice", "id,campaign,times"), ("bob", "id,region,cents")] {
         let path = folder.join(format!("{name}.csv"));
         let text = std::fs::read_to_string(&path).map_err(Failure::file("cannot read", &path))?;
         let mut rows = format!("{header}\n");
@@ -145,7 +149,10 @@ fn make_grouped_tables(folder: &Path) -> Outcome {
             let number =
                 |place: usize| numbers.split(',').nth(place).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
             rows += &match name {
-                "alice" => format!("{id},{}\n", number(0) % 20),
+                "alice" => {
+                    let campaign = if number(1) % 1000 == 0 { 2 } else { number(1) as usize % 2 };
+                    format!("{id},{},{}\n", CAMPAIGNS[campaign], number(0) % 20)
+                }
                 // There are fewer of the later ones.
                 _ => format!("{id},{},{}\n", REGIONS[(number(0) % 6).min(number(0) / 6 % 6) as usize], number(1)),
             };
@@ -183,14 +190,24 @@ fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<St
     let line = |text: &str, why: &str| format!("{text:<33} # {why}\n");
     let chosen = match args.ids {
         true => "protocol = \"rr22\"\nresult = \"ids\"\n".to_owned(),
-        false if args.groups => format!(
-            "protocol = \"rr22\"\nresult = \"groups\"\ngroups = {{ of = \"bob\", by = [\"region\"], most = 8, of_a_key = 1, least = {LEAST} }}\nsums = [\n  {{ \
-             name = \"spend\", of = \"bob\", largest = 1000000 }},\n  {{ name = \"views\", of = \"alice\", largest = 20 }},\n]\n{}",
-            line(
-                "accept = [\"chosen_values\"]",
-                "alice could choose numbers of views that name keys: `vesica plan` says how"
+        false if args.groups.is_some() => {
+            let (other, reveals, what) = match of_both(args) {
+                true => (
+                    ", other = { by = [\"campaign\"], most = 4, of_a_key = 1 }",
+                    "\"chosen_groups\", \"chosen_pairs\", \"chosen_values\"",
+                    "campaigns and numbers of views",
+                ),
+                false => ("", "\"chosen_values\"", "numbers of views"),
+            };
+            format!(
+                "protocol = \"rr22\"\nresult = \"groups\"\ngroups = {{ of = \"bob\", by = [\"region\"], most = 8, of_a_key = 1, least = {LEAST}{other} }}\n\
+                 sums = [\n  {{ name = \"spend\", of = \"bob\", largest = 1000000 }},\n  {{ name = \"views\", of = \"alice\", largest = 20 }},\n]\n{}",
+                line(
+                    &format!("accept = [{reveals}]"),
+                    &format!("alice could choose {what} that name keys: `vesica plan` says how")
+                )
             )
-        ),
+        }
         false if args.sum => "protocol = \"rr22\"\nresult = \"sum\"\n".to_owned(),
         false if args.any => format!(
             "protocol = {:?}\ncurve = {:?}\nmatch = \"any\"\nidentifiers = [\n  {{ name = \"email\", rules = [\"email\"] }},\n  {{ name = \"phone\", \
@@ -201,7 +218,7 @@ fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<St
     };
     let keys = if args.any { "{ email = \"mail\", phone = \"tel\" }" } else { "[\"id\"]" };
     let all = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
-    let learners = if args.sum || args.groups { "\"alice\"" } else { &all };
+    let learners = if args.sum || args.groups.is_some() { "\"alice\"" } else { &all };
     let both = if names.len() == 2 { "both" } else { "all" };
     // What three parties must know with `ecdh`, and what makes their outputs line up.
     let of_three = match names.len() {
@@ -237,8 +254,8 @@ fn jobs(args: &Demo, names: &[&str], ports: &[u16], prints: &[String]) -> Vec<St
         }
         let value = match name {
             _ if args.sum && me == owner(names) => ", value = \"c1\"",
-            "alice" if args.groups => ", values = { views = \"times\" }",
-            _ if args.groups => ", values = { spend = \"cents\" }",
+            "alice" if args.groups.is_some() => ", values = { views = \"times\" }",
+            _ if args.groups.is_some() => ", values = { spend = \"cents\" }",
             _ => "",
         };
         let output = outputs_of(args, &[name]).into_iter().map(|file| format!("output = {{ path = \"{file}\" }}\n"));
@@ -270,11 +287,16 @@ fn outputs_of(args: &Demo, names: &[&str]) -> Vec<String> {
     let ending = match args.ids {
         _ if args.sum => return Vec::new(),
         true => "ids.csv",
-        false if args.groups => "groups.csv",
+        false if args.groups.is_some() => "groups.csv",
         false => "matched.csv",
     };
-    let learns = |name: &&&str| !args.groups || **name == "alice";
+    let learns = |name: &&&str| args.groups.is_none() || **name == "alice";
     names.iter().filter(learns).map(|name| format!("{name}.{ending}")).collect()
+}
+
+/// Whether both parties have groups.
+fn of_both(args: &Demo) -> bool {
+    args.groups == Some(GroupsOf::Both)
 }
 
 /// Whose values a sum adds up: of two parties those of the one that is not told it, and of three the leader's.
@@ -439,11 +461,17 @@ mod tests {
             (2, "rr22", "any"),
             (2, "ecdh", "sum"),
             (2, "ecdh", "groups"),
+            (2, "ecdh", "groups of both"),
             (3, "ecdh", ""),
             (3, "rr22", ""),
             (3, "ecdh", "sum"),
         ] {
-            let [ids, any, sum, groups] = ["ids", "any", "sum", "groups"].map(|name| name == flag);
+            let [ids, any, sum] = ["ids", "any", "sum"].map(|name| name == flag);
+            let groups = match flag {
+                "groups" => Some(GroupsOf::One),
+                "groups of both" => Some(GroupsOf::Both),
+                _ => None,
+            };
             let (protocol, curve) = (protocol.into(), "curve25519".into());
             let args = Demo { parties, ids, any, sum, groups, standing: false, rows: 1, protocol, curve, out: None };
             let names = &PARTIES[..usize::from(parties)];

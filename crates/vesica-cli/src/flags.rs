@@ -60,6 +60,7 @@ Examples:
   vesica demo --ids
   vesica demo --sum --parties 3
   vesica demo --groups
+  vesica demo --groups both
   vesica demo --standing
   vesica demo --rows 1000000 --out /tmp/million")]
 pub struct Demo {
@@ -77,9 +78,11 @@ pub struct Demo {
     #[arg(long, conflicts_with_all = ["protocol", "curve", "ids", "any"])]
     pub sum: bool,
     /// Totals by group in the place of rows: alice has how often each customer saw an advertisement, and bob the customers' regions and what they
-    /// spent; alice is told the sums of both in each region, and nothing of a region with fewer than 50 common customers
-    #[arg(long, conflicts_with_all = ["parties", "protocol", "curve", "ids", "any", "sum"])]
-    pub groups: bool,
+    /// spent; alice is told the sums of both in each region, and nothing of a region with fewer than 50 common customers. With `both` alice has campaigns
+    /// too, and each pair of a region and a campaign is a group
+    #[arg(long, value_enum, value_name = "OF", num_args = 0..=1, default_missing_value = "one",
+        conflicts_with_all = ["parties", "protocol", "curve", "ids", "any", "sum"])]
+    pub groups: Option<GroupsOf>,
     /// A standing match: bob serves a list and alice asks on three days, of which the second changes a thousandth of both tables; she asks only for
     /// keys that are new, and is told what was gained and lost
     #[arg(long, conflicts_with_all = ["parties", "protocol", "curve", "ids", "any", "sum", "groups"])]
@@ -96,6 +99,15 @@ pub struct Demo {
     /// Folder for all files; a new one under the system's temporary folder by default
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+}
+
+/// Whose groups a demo has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum GroupsOf {
+    /// Bob's regions
+    One,
+    /// Each region of bob's with each campaign of alice's
+    Both,
 }
 
 /// Make sample tables for two parties or three, with a known number of common keys.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-/// The fewest common keys of a region that a demo of groups tells.
+/// The fewest common keys of a group that a demo of groups tells.
 pub const LEAST: u64 = 50;
 
 /// The text of a file in `folder`.
@@ -112,35 +112,41 @@ pub fn sum(folder: &Path, names: &[&str], owner: usize) -> Result<usize, String>
     Ok(common.len())
 }
 
-/// Compares what alice is told in a demo of groups with a plain join: of each region with as many common keys as the demo says at least how many these
-/// are, what they spent by bob's table, and what they saw by alice's.
+/// Compares what alice is told in a demo of groups with a plain join: of each region, or of each with each campaign if groups are of `both`, with as many
+/// common keys as the demo says at least how many these are, what they spent by bob's table, and what they saw by alice's.
 ///
-/// Returns the number of regions that are told, and of all common keys, or in words what is wrong.
-pub fn groups(folder: &Path) -> Result<[usize; 2], String> {
+/// Returns the number of groups that are told, of those that are left out, and of all common keys, or in words what is wrong.
+pub fn groups(folder: &Path, both: bool) -> Result<[usize; 3], String> {
     let read = |name: &str| text(folder, name);
     let (ours, theirs, told) = (read("alice.csv")?, read("bob.csv")?, read("alice.groups.csv")?);
     let fields = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
     let number = |text: &String| text.parse::<i64>().map_err(|_| format!("{text} is no number"));
-    let views: HashMap<String, i64> = lines(&ours)
+    let seen: HashMap<String, (String, i64)> = lines(&ours)
         .into_iter()
         .map(fields)
-        .map(|row| Ok((row[0].clone(), number(&row[1])?)))
+        .map(|row| Ok((row[0].clone(), (row[1].clone(), number(&row[2])?))))
         .collect::<Result<_, String>>()?;
-    let mut regions: BTreeMap<String, [i64; 3]> = BTreeMap::new();
+    let by = if both { 2 } else { 1 };
+    let mut groups: BTreeMap<Vec<String>, [i64; 3]> = BTreeMap::new();
     let mut common = Vec::new();
     for row in lines(&theirs).into_iter().map(fields) {
-        let Some(views) = views.get(&row[0]) else { continue };
+        let Some((campaign, views)) = seen.get(&row[0]) else { continue };
         let cents = number(&row[2])?;
-        let region = regions.entry(row[1].clone()).or_default();
-        *region = [region[0] + 1, region[1] + cents, region[2] + views];
+        let group = groups.entry([&row[1], campaign][..by].iter().map(|name| (*name).clone()).collect()).or_default();
+        *group = [group[0] + 1, group[1] + cents, group[2] + views];
         common.push(row[0].clone());
     }
-    let wanted: Vec<String> = regions
+    let all = groups.len();
+    let wanted: Vec<String> = groups
         .into_iter()
         .filter(|(_, [keys, ..])| *keys >= LEAST as i64)
-        .map(|(region, [keys, cents, views])| format!("{region},{keys},{cents},{views}"))
+        .map(|(group, [keys, cents, views])| format!("{},{keys},{cents},{views}", group.join(",")))
         .collect();
-    let without_means = |row: Vec<String>| [0, 1, 2, 4].map(|at| row.get(at).cloned().unwrap_or_default()).join(",");
+    // Behind each sum stands its mean.
+    let without_means = |row: Vec<String>| {
+        let kept = row.into_iter().zip(0..).filter(|(_, at)| *at < by + 2 || *at == by + 3);
+        kept.map(|(field, _)| field).collect::<Vec<_>>().join(",")
+    };
     let said: Vec<String> = lines(&told).into_iter().map(fields).map(without_means).collect();
     if said != wanted {
         return Err(format!(
@@ -153,7 +159,7 @@ pub fn groups(folder: &Path) -> Result<[usize; 2], String> {
     if sorted(lines(&expected).into_iter()) != sorted(common.iter().map(String::as_str)) {
         return Err("the plain join differs from expected.csv".to_owned());
     }
-    Ok([said.len(), common.len()])
+    Ok([said.len(), all - said.len(), common.len()])
 }
 
 /// Compares the outputs of a demo of identifiers: each holds the rows of its party's table whose mail address or telephone number stands in the
@@ -363,38 +369,45 @@ mod tests {
     #[test]
     fn right_groups_pass_and_every_wrong_one_is_caught() {
         let rows = |from: usize, to: usize, row: &dyn Fn(usize) -> String| (from..to).map(row).collect::<String>();
-        let alice = format!("id,times\n{}", rows(0, 150, &|i| format!("k{i},{}\n", i % 7)));
+        let campaign = |i: usize| if i < 105 { "spring" } else { "autumn" };
+        let alice = format!("id,campaign,times\n{}", rows(0, 150, &|i| format!("k{i},{},{}\n", campaign(i), i % 7)));
         let region = |i: usize| if i < 110 { "north" } else { "south" };
         let bob = format!("id,region,cents\n{}", rows(50, 200, &|i| format!("k{i},{},{}\n", region(i), 10 * i)));
         let expected = format!("id\n{}", rows(50, 150, &|i| format!("k{i}\n")));
-        // 60 of the north and 40 of the south are common.
-        let (cents, views): (usize, usize) = ((50..110).map(|i| 10 * i).sum(), (50..110).map(|i| i % 7).sum());
-        let header = "region,keys,spend,spend_mean,views,views_mean\n";
-        let told = |keys, cents, views| format!("{header}north,{keys},{cents},1.0,{views},1.0\n");
-        let with = |change: Option<(&str, String)>| {
-            let dir = tempfile::tempdir().unwrap();
-            let files = [
-                ("alice.csv", alice.clone()),
-                ("bob.csv", bob.clone()),
-                ("expected.csv", expected.clone()),
-                ("alice.groups.csv", told(60, cents, views)),
-            ];
-            for (name, text) in files.into_iter().chain(change) {
-                std::fs::write(dir.path().join(name), text).unwrap();
+        // Of the common keys 60 are of the north, of which 55 saw the first campaign, and 40 of the south.
+        for (both, by, name, last, others) in
+            [(false, "region", "north", 110, 1), (true, "region,campaign", "north,spring", 105, 2)]
+        {
+            let (cents, views): (usize, usize) = ((50..last).map(|i| 10 * i).sum(), (50..last).map(|i| i % 7).sum());
+            let header = format!("{by},keys,spend,spend_mean,views,views_mean\n");
+            let told = |keys, cents, views| format!("{header}{name},{keys},{cents},1.0,{views},1.0\n");
+            let with = |change: Option<(&str, String)>| {
+                let dir = tempfile::tempdir().unwrap();
+                let files = [
+                    ("alice.csv", alice.clone()),
+                    ("bob.csv", bob.clone()),
+                    ("expected.csv", expected.clone()),
+                    ("alice.groups.csv", told(last - 50, cents, views)),
+                ];
+                for (name, text) in files.into_iter().chain(change) {
+                    std::fs::write(dir.path().join(name), text).unwrap();
+                }
+                groups(dir.path(), both)
+            };
+            assert_eq!(with(None), Ok([1, others, 100]));
+            let small = name.replace("north", "south");
+            for wrong in [
+                told(last - 49, cents, views),
+                told(last - 50, cents + 1, views),
+                told(last - 50, cents, views + 1),
+                header.clone(),
+                format!("{}{small},40,0,0.0,0,0.0\n", told(last - 50, cents, views)), // a small group is told
+                told(last - 50, cents, views).replace("north", "south"),
+            ] {
+                assert!(with(Some(("alice.groups.csv", wrong.clone()))).is_err(), "{wrong}");
             }
-            groups(dir.path())
-        };
-        assert_eq!(with(None), Ok([1, 100]));
-        for wrong in [
-            told(61, cents, views),
-            told(60, cents + 1, views),
-            told(60, cents, views + 1),
-            header.to_owned(),
-            told(60, cents, views) + "south,40,0,0.0,0,0.0\n", // a small group is told
-        ] {
-            assert!(with(Some(("alice.groups.csv", wrong.clone()))).is_err(), "{wrong}");
+            assert!(with(Some(("expected.csv", "id\nk50\n".to_owned()))).is_err());
         }
-        assert!(with(Some(("expected.csv", "id\nk50\n".to_owned()))).is_err());
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn the_demo_of_groups_works() {
         &["--groups", "--rows", "600"],
         &[
             "regions is exactly what a plain join says of them, over 300 common keys",
-            "regions with fewer than 50 are not in it",
+            "with fewer than 50 are not in it",
             "alice.groups.csv",
             "for each group of one party's rows",
         ],
@@ -153,8 +153,30 @@ fn the_demo_of_groups_works() {
     let rows = told.lines().count() - 1;
     assert!((1..6).contains(&rows), "some are told and some are not: {told}");
     assert!(!out.join("bob.groups.csv").exists() && !said.contains("bob.groups.csv"));
+    two::run(&["demo", "--groups", "all"]).bad(2, &["--groups", "one", "both"]);
     two::run(&["demo", "--groups", "--sum"]).bad(2, &["--groups", "--sum"]);
     two::run(&["demo", "--groups", "--protocol", "ecdh"]).bad(2, &["--groups", "--protocol"]);
+}
+
+/// The same for each region with each campaign of alice's: some pairs are told, and those with few common keys are not.
+#[test]
+fn the_demo_of_groups_of_both_works() {
+    let (_dir, out, _) = shown(
+        &["--groups", "both", "--rows", "3000"],
+        &[
+            "pairs of a region and a campaign is exactly what a plain join says of them, over 1,500 common keys",
+            "with fewer than 50 are not in it",
+            "alice.groups.csv",
+            "in which of the other party's groups",
+        ],
+    );
+    let told = fs::read_to_string(out.join("alice.groups.csv")).unwrap();
+    assert!(told.starts_with("region,campaign,keys,spend,spend_mean,views,views_mean\n"), "{told}");
+    let pairs: BTreeSet<(&str, &str)> =
+        told.lines().skip(1).map(|row| row.split(',').collect::<Vec<_>>()).map(|row| (row[0], row[1])).collect();
+    assert!(pairs.contains(&("north", "spring")) && pairs.contains(&("north", "autumn")), "{told}");
+    assert!(!pairs.iter().any(|(_, campaign)| *campaign == "gala"), "the small campaign is left out: {told}");
+    assert!(!out.join("bob.groups.csv").exists());
 }
 
 /// Each party calls those before it. Two of the three have more keys in common than all three.

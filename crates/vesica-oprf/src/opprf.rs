@@ -577,23 +577,74 @@ mod tests {
 
     /// The hint of these keys, as the receiver sees it.
     fn hint<B: Field>(params: Params, ys: &[Digest]) -> Vec<u8> {
+        let targets = Zeroizing::new(vec![Block(5); params.bins as usize]);
+        sent::<B>(params, &Program { targets, ..Program::default() }, ys).pop().expect("the hint")
+    }
+
+    /// What the receiver is sent with a program for these keys.
+    fn sent<B: Field>(params: Params, program: &Program, ys: &[Digest]) -> Vec<Vec<u8>> {
+        let bits = program.rows.as_ref().map_or(0, |rows| rows.bits);
+        let carries = Carries { numbers: program.numbers.len(), bits };
         let (receiver, _) = recorded(
             |lines, rng| {
                 let ch = lines.peer().unwrap();
                 let base = softspoken::Receiver::open(Security::SemiHonest, softspoken::FOLD, &params.session, ch, rng)
                     .unwrap();
-                receive::<B>(&params, &base, UNIT, &digests(0, 50), Carries::default(), ch, rng).map(drop)
+                receive::<B>(&params, &base, UNIT, &digests(0, 50), carries, ch, rng).map(drop)
             },
             |lines, rng| {
                 let ch = lines.peer().unwrap();
                 let base =
                     softspoken::Sender::open(Security::SemiHonest, softspoken::FOLD, &params.session, ch, rng).unwrap();
-                let targets = Zeroizing::new(vec![Block(5); params.bins as usize]);
-                send::<B>(&params, &base, UNIT, &Program { targets, ..Program::default() }, ys, ch, rng)
+                send::<B>(&params, &base, UNIT, program, ys, ch, rng)
             },
         );
         receiver.0.unwrap();
-        receiver.1.into_iter().rfind(|message| !message.sent).expect("the hint").bytes
+        receiver.1.into_iter().filter(|message| !message.sent).map(|message| message.bytes).collect()
+    }
+
+    /// Where targets, numbers, rows and masks are all 0, a store has nothing but its function at each key. No two stores have the same one: F, F' of
+    /// each pair of numbers, and F' of the rows of bits. Or who guesses a number would have what hides the groups.
+    #[test]
+    fn each_store_is_under_a_function_of_its_own() {
+        let (ys, params) = (digests(0, 100), params(50, 100, 64));
+        let mut entries = Vec::new();
+        Own::new(&params, UNIT).entries(&ys, &mut entries);
+        for numbers in 0..5usize {
+            let zeros = |len: usize| Zeroizing::new(vec![0; len]);
+            let (bins, all) = (params.bins as usize, |len: usize| (0..numbers).map(|_| zeros(len)).collect::<Vec<_>>());
+            let program = Program {
+                targets: Zeroizing::new(vec![Block::ZERO; bins]),
+                numbers: all(ys.len()),
+                masks: all(bins),
+                rows: Some(Rows { bits: 64, of_keys: zeros(ys.len()), masks: zeros(bins) }),
+            };
+            let messages = sent::<u64>(params, &program, &ys);
+            // A seed and slots of each: the hint, a store for each pair of numbers, and the rows.
+            let stores = 2 + numbers.div_ceil(2);
+            let mut values = Vec::new();
+            for store in messages[messages.len() - 2 * stores..].as_chunks::<2>().0 {
+                let slot = store[1].len() / params.shape.slots();
+                let slots: Vec<Block> = store[1]
+                    .chunks_exact(slot)
+                    .map(|bytes| {
+                        let mut block = [0; Block::BYTES];
+                        block[..slot].copy_from_slice(bytes);
+                        Block::from_le_bytes(block)
+                    })
+                    .collect();
+                let mut decoded = Vec::new();
+                let seed = Block::from_le_bytes(store[0].as_chunks().0[0]);
+                Paxos::new(params.shape, seed).decode(&entries, &slots, &mut decoded);
+                values.extend(decoded.iter().map(|value| value.low()));
+                if slot > 8 {
+                    values.extend(decoded.iter().map(|value| value.high()));
+                }
+            }
+            assert_eq!(values.len(), entries.len() * (2 + numbers));
+            values.sort_unstable();
+            assert!(values.windows(2).all(|two| two[0] != two[1]), "{numbers} numbers");
+        }
     }
 
     /// The hint of keys and the hint of fillers: as long, and none has more zero slots than chance gives.

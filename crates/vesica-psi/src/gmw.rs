@@ -378,7 +378,10 @@ impl Made {
         };
         if let Some(numbers) = numbers {
             // <- e;  -> d
-            let e = ch.recv_exact(n.div_ceil(8))?;
+            let mut e = Vec::with_capacity(n.div_ceil(8));
+            for lot in lots() {
+                e.extend_from_slice(&ch.recv_exact(lot.len().div_ceil(8))?);
+            }
             // s and s': the keys change places, where they do, before they are stretched.
             let [mut keys, mut other_keys] = self.both.each_mut().map(|both| first_of(both, n));
             for (j, (key, other)) in keys.iter_mut().zip(&mut *other_keys).enumerate() {
@@ -417,7 +420,9 @@ impl Made {
         // The last bits belong to nothing.
         let last = e.len() - 1;
         e[last] &= u8::MAX >> (8 * e.len() - n);
-        ch.send(&e)?;
+        for lot in e.chunks(LOT / 8) {
+            ch.send(lot)?;
+        }
         first_of(&mut self.choices, n.div_ceil(64));
         let keys = Pads::new(to_receive, columns, first_of(&mut self.one, n));
         for (pair, lot) in pairs.flat_map(|pair| lots().map(move |lot| (pair.clone(), lot))) {
@@ -471,7 +476,7 @@ pub type Numbers<'a> = &'a dyn Fn(usize, Range<usize>, &mut [u64]);
 /// Numbers of a column that are worked on at once.
 const PART: usize = 1 << 10;
 
-/// Numbers of a column in a message, at most: more than a unit has bins.
+/// Numbers of a column in a message, at most, and bits: more than a unit has bins, in whole words.
 const LOT: usize = 3 << 19;
 
 /// Takes the first `n` out of some.
@@ -602,7 +607,7 @@ fn lowest(blocks: &[Block]) -> u64 {
 mod tests {
     use super::*;
     use vesica_session::{Fault, Lines};
-    use vesica_testkit::{Attack, Hostile, two, two_with};
+    use vesica_testkit::{Attack, Hostile, recorded, two, two_with};
 
     const SESSION: [u8; 32] = [4; 32];
 
@@ -764,6 +769,30 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// No message grows with the number of bits: a unit's products of numbers have more of these than a message may have.
+    #[test]
+    fn bits_and_numbers_go_in_messages_of_a_lot_each() {
+        let n = 2 * LOT + 70;
+        let side = |first: bool| {
+            move |lines: &mut Lines, rng: &mut SessionRng| -> Result<Vec<usize>> {
+                let ch = lines.peer()?;
+                let base = Base::open(first, SESSION, ch, rng)?;
+                let mut made = base.make(UnitId(0), Needs { pads: n, ..Needs::default() }, ch, rng)?;
+                let none = |_, _: Range<usize>, out: &mut [u64]| out.fill(0);
+                let numbers: Option<Numbers<'_>> = if first { Some(&none) } else { None };
+                let mut lengths = Vec::new();
+                made.times(&vec![0; words(n)], 1, n, numbers, ch, |_, _, shares| lengths.push(shares.len()))?;
+                Ok(lengths)
+            }
+        };
+        let ((all, messages), _) = recorded(side(true), side(false));
+        assert_eq!(all.unwrap().iter().sum::<usize>(), n);
+        let last = messages[messages.len() - 6..].iter().map(|message| (message.sent, message.bytes.len()));
+        let lots = [LOT, LOT, 70];
+        let want = lots.map(|lot| (false, lot.div_ceil(8))).into_iter().chain(lots.map(|lot| (true, 8 * lot)));
+        assert_eq!(last.collect::<Vec<_>>(), want.collect::<Vec<_>>());
     }
 
     /// A multiplication takes the first pads, and the next one those behind them; columns may be longer than a message.

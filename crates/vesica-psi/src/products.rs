@@ -10,7 +10,7 @@
 //! 3'. For each bit i of v_j:  R -> S: e, the bit under its choice of a transfer from S;  S -> R: d, for m_b times 2^i, or -2^i if i is the sign.
 //!     R has a_j and S has m'_j with a_j + m'_j = v_j·m_b mod 2^64, and R takes t'_j := v_j·t_b + a_j.
 //! So t'_j + m'_j is v_j·w where the key is common, and what follows is what is done with t_b and m_b of a number of S's: f_{b,j} times both.
-//! All bits of all products go in one message, and so do the numbers that answer them.
+//! All bits of all products go in one round, in as many messages as they fill, and the numbers that answer them in the next.
 //! In this order a bin takes its bits once, not once for each group. A key in one group has one v_j, and one m' is for all groups; of several groups
 //! each has its own (`Groups::slots`), for two v_j under one m' would give R their difference times m_b, and with it m_b and w.
 //!

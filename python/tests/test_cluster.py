@@ -259,11 +259,12 @@ def test_rows_that_are_made_again_in_the_midst_of_the_shuffle_are_refused(place:
     seen = rows.distinct(Twice(), [first], 400, ["id"], "n")
     cut = rows.CutTable(rows.Work(Kit("none"), str(place), "run"), ["id"], "n", 4, seen)
 
-    def on(again: pa.Table) -> Any:
+    def on(again: pa.Table, both: bool = False) -> Any:
         def exchange(items: Any, cut: Any, join: Any, parts: int) -> Any:
             told, pieces = cut(first)
             behind = cut(again)[1]
-            return [told], [join(part, [pieces[part] if part < 2 else behind[part]]) for part in range(parts)]
+            of = [[pieces[part], behind[part]] if both else [pieces[part] if part < 2 else behind[part]] for part in range(parts)]
+            return [told], [join(part, cut) for part, cut in enumerate(of)]
 
         return SimpleNamespace(exchange=exchange)
 
@@ -271,6 +272,9 @@ def test_rows_that_are_made_again_in_the_midst_of_the_shuffle_are_refused(place:
     assert told[0][:2] == (400, 400) and sum(place[-1] for part in packed for place in part) == 400
     with pytest.raises(vesica.InputError, match="column 'n': some rows were made again while the table was being read"):
         rows.cut_and_packed(on(other), [first], cut, "again")
+    # A part with a row of both readings, which has that row twice.
+    with pytest.raises(vesica.InputError, match="column 'n': some rows were made again while the table was being read"):
+        rows.cut_and_packed(on(first, both=True), [first], cut, "twice")
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())])

@@ -18,7 +18,8 @@ mod work;
 use pyo3::prelude::*;
 
 /// A task of a cluster, as a run, asks for megabytes time and again, from many threads. The system's C library gives them back to the kernel each time, and
-/// each page of them costs a fault and is zeroed when it is touched; this one keeps what is free for a second.
+/// each page of them costs a fault and is zeroed when it is touched; this one keeps what is free for a
+/// second, and after that until something else is freed.
 #[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -69,8 +69,9 @@ END = 16
 #: Bytes of a hash of a file's size and footer.
 HASH = 32
 
-#: The form of packed units and of their index. It was 3 when a unit was a row group of a Parquet file.
-FORM = 4
+#: The form of packed units, of their index, and of what they found. It was 3 when a unit was a row group of a Parquet file, and 4 when what was found had 16
+#: bytes of each key.
+FORM = 5
 
 #: What helps against a key of very many rows.
 LEAVE_OUT = "leave out the rows of keys that say nothing, such as a placeholder for an address"
@@ -397,7 +398,7 @@ class CutTable:
 
 def cut_and_packed(on: engine.Engine, blocks: Any, cut: CutTable, folder: str) -> tuple[list[Any], list[list[Place]]]:
     """Cuts and packs the rows of a table that `distinct` has seen: what was told of its blocks, and where the units of each part stand."""
-    told, packed = on.exchange(blocks, cut, PackTable(cut.work, folder, cut.parts), cut.parts)
+    told, packed = on.exchange(blocks, cut, PackTable(cut.work, folder, cut.parts, cut.seen.rows), cut.parts)
     same(told, cut.seen, cut.id)
     if any(marks != cut.seen.rows for marks, _ in packed):
         raise InputError(
@@ -443,11 +444,16 @@ class Pack:
 
 @dataclass(frozen=True)
 class PackTable(Pack):
-    """The same of pieces that `CutTable` made. Tells the sum of what stands before these, too."""
+    """The same of pieces that `CutTable` made. Tells the sum of what stands before these, too; where that is not what the first reading `seen` has, some
+    rows may be there twice, and nothing is packed."""
+
+    seen: int
 
     def __call__(self, part: int, cut: Iterable[Any]) -> tuple[int, list[Place]]:
         cut = [pa.py_buffer(piece) for piece in cut]
         marks = sum(int.from_bytes(memoryview(piece)[:MARK], "little") for piece in cut) % (1 << 64)
+        if marks != self.seen:
+            return marks, []
         return marks, super().__call__(part, (piece.slice(MARK) for piece in cut))
 
 

@@ -259,7 +259,7 @@ impl Start {
         for (hidden, mut of_unit) in (first..).zip(units) {
             if !of_unit.is_empty() {
                 let unit = self.veil.show(hidden).ok_or_else(|| damaged(name))?;
-                packed.push(self.pack_unit(unit, &mut of_unit, &mut spare)?.ok_or_else(|| damaged(name))?);
+                packed.push(self.pack_unit(unit, &mut of_unit, &mut spare)?.ok_or_else(|| twice(part))?);
             }
         }
         Ok(packed)
@@ -309,6 +309,14 @@ impl Start {
             (self.secret.seal_behind(PACKED, &what, of_keys)?, self.secret.seal_behind(ROWS, &what, numbers)?);
         Ok(Some(Packed { unit, keys, given, blob, rows }))
     }
+}
+
+/// A row stands twice among the pieces of a part.
+fn twice(part: u32) -> JobError {
+    JobError::Setup(format!(
+        "part {part} of the shuffle has a row twice: a piece stands in the place of another one, or rows were cut twice; begin the run anew, and \
+         if it comes again, see who can write to the storage"
+    ))
 }
 
 /// Puts the rows of a piece to their units, the first of which has this hidden number. None if [`Start::cut`] makes no such piece.

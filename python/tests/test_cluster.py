@@ -538,6 +538,9 @@ class FakeLane:
     def cancel(self) -> None:
         self.said.append("cancel")
 
+    def let_go(self) -> None:
+        self.gone = True
+
     def close(self) -> str:
         self.said.append("close")
         return "{}"

@@ -197,6 +197,7 @@ def run_lane(lane: _core.Lane, work: Work, terms: _core.Terms, tell: Callable[[]
     if error is not None:
         if not isinstance(error, NetworkError):
             lane.cancel()
+        lane.let_go()
         raise error
     # Until now a unit whose file is lost with its machine is done again. Behind the goodbye the other side may forget the run.
     keep(there, work.run, share, mine)

@@ -93,7 +93,9 @@ def environment(name: str, packages: list[str], clear: bool = False) -> Path:
     if clear or not (folder / "bin" / "python").exists():
         venv.create(folder, clear=True, with_pip=True)
     if packages:
-        call([folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages])
+        # Thousands of modules come with these, and few are imported: those are compiled then.
+        quickly = ["--quiet", "--disable-pip-version-check", "--no-compile"]
+        call([folder / "bin" / "python", "-m", "pip", "install", *quickly, *packages])
     return folder / "bin"
 
 

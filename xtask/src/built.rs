@@ -16,6 +16,8 @@ struct Built {
     name: String,
     is_test: bool,
     path: PathBuf,
+    /// The folder of the package, in which cargo runs a test.
+    folder: PathBuf,
 }
 
 /// All of them, if they were built together.
@@ -37,7 +39,8 @@ fn built(message: &str) -> Option<Built> {
     // path+file:///…/crates/vesica-psi#0.1.0
     let package = message["package_id"].as_str()?.rsplit_once('#')?.0.rsplit('/').next()?.to_owned();
     let name = message["target"]["name"].as_str()?.to_owned();
-    Some(Built { package, name, is_test: message["profile"]["test"] == true, path })
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.into();
+    Some(Built { package, name, is_test: message["profile"]["test"] == true, path, folder })
 }
 
 /// The program of this name, of a package.
@@ -49,12 +52,13 @@ pub fn program(package: &str, name: &str) -> Result<PathBuf, String> {
     program.map(|program| program.path.clone()).ok_or_else(|| format!("cargo built no program {name}"))
 }
 
-/// The tests of a package, as programs.
-pub fn tests(package: &str) -> Result<Vec<PathBuf>, String> {
+/// The tests of a package, or of all of them, as programs, each with the folder that it runs in.
+pub fn tests(of: Option<&str>) -> Result<Vec<(PathBuf, PathBuf)>, String> {
     all()?;
-    let of_package = ALL.get().into_iter().flatten().filter(|built| built.is_test && built.package == package);
-    let tests: Vec<PathBuf> = of_package.map(|built| built.path.clone()).collect();
-    if tests.is_empty() { Err(format!("cargo built no test of {package}")) } else { Ok(tests) }
+    let asked =
+        ALL.get().into_iter().flatten().filter(|built| built.is_test && of.is_none_or(|of| built.package == of));
+    let tests: Vec<(PathBuf, PathBuf)> = asked.map(|built| (built.path.clone(), built.folder.clone())).collect();
+    if tests.is_empty() { Err(format!("cargo built no test of {}", of.unwrap_or("any package"))) } else { Ok(tests) }
 }
 
 /// Fails with every crate of the Python package and the command that would be compiled a second time, for it has other features where tests are
@@ -108,12 +112,14 @@ mod tests {
         let message = |executable: &str, test: bool| {
             format!(
                 "{{\"reason\":\"compiler-artifact\",\"package_id\":\"path+file:///w/crates/vesica-psi#0.1.0\",\
+                 \"manifest_path\":\"/w/crates/vesica-psi/Cargo.toml\",\
                  \"target\":{{\"name\":\"dp\"}},\"profile\":{{\"test\":{test}}},\"executable\":{executable}}}"
             )
         };
         let test = built(&message("\"/w/target/debug/deps/dp-1\"", true)).unwrap();
         assert_eq!((&*test.package, &*test.name, test.is_test), ("vesica-psi", "dp", true));
         assert_eq!(test.path, PathBuf::from("/w/target/debug/deps/dp-1"));
+        assert_eq!(test.folder, PathBuf::from("/w/crates/vesica-psi"));
         assert!(!built(&message("\"/w/target/debug/dp\"", false)).unwrap().is_test);
         assert!(built(&message("null", true)).is_none() && built("{}").is_none() && built("warning").is_none());
     }

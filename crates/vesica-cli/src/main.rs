@@ -4,8 +4,8 @@
 
 use std::process::ExitCode;
 
-/// The allocator of musl has one lock for all threads. Where the system's C library is used, its allocator is.
-#[cfg(target_env = "musl")]
+/// That of musl has one lock for all threads; that of glibc gives megabytes back to the kernel, which the next unit asks for again, page by page.
+#[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import socket
@@ -119,6 +120,54 @@ def start_of(port: int, **shared: Any) -> Any:
     thread.join()
     assert isinstance(done[0], vesica.PeerError)
     return start
+
+
+class Relay:
+    """Passes connections on to a port, until they are cut."""
+
+    def __init__(self, to: int) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.to, self.ends, self.times = to, [], 0
+        #: Callers that have not closed their connection.
+        self.callers: set[socket.socket] = set()
+        threading.Thread(target=self._take, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return "127.0.0.1:%d" % self.listener.getsockname()[1]
+
+    def _take(self) -> None:
+        while True:
+            here, _ = self.listener.accept()
+            try:
+                there = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:
+                here.close()
+                continue
+            for end in (here, there):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.ends += [here, there]
+            self.callers.add(here)
+            self.times += 1
+            for a, b in ((here, there), (there, here)):
+                threading.Thread(target=self._pass, args=(a, b), daemon=True).start()
+
+    def _pass(self, a: socket.socket, b: socket.socket) -> None:
+        # A connection that was reset has ended, too.
+        with contextlib.suppress(OSError):
+            while piece := a.recv(1 << 16):
+                # If the other end is gone, this one hears of it on the way back.
+                with contextlib.suppress(OSError):
+                    b.sendall(piece)
+        self.callers.discard(a)
+        with contextlib.suppress(OSError):
+            b.shutdown(socket.SHUT_WR)
+
+    def cut(self) -> None:
+        """Cuts every connection that there is."""
+        for end in self.ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
 
 
 def descends(pid: int, ancestor: int) -> bool:

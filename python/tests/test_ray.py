@@ -30,7 +30,7 @@ pytest.importorskip("ray")
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 import vesica  # noqa: E402
-from conftest import bytes_of, descends, jobs, plain, start_of  # noqa: E402
+from conftest import Relay, bytes_of, descends, jobs, plain, start_of  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 
@@ -154,53 +154,8 @@ class Sides:
         return [row for row in self.tables[name].to_pylist() if row["id"] in there]
 
 
-class Cut:
-    """Passes connections on to a port, until they are cut."""
-
-    def __init__(self, to: int) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.to, self.ends, self.times = to, [], 0
-        threading.Thread(target=self._take, daemon=True).start()
-
-    @property
-    def address(self) -> str:
-        return "127.0.0.1:%d" % self.listener.getsockname()[1]
-
-    def _take(self) -> None:
-        while True:
-            here, _ = self.listener.accept()
-            try:
-                there = socket.create_connection(("127.0.0.1", self.to))
-            except OSError:
-                here.close()
-                continue
-            for end in (here, there):
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.ends += [here, there]
-            self.times += 1
-            for a, b in ((here, there), (there, here)):
-                threading.Thread(target=self._pass, args=(a, b), daemon=True).start()
-
-    @staticmethod
-    def _pass(a: socket.socket, b: socket.socket) -> None:
-        try:
-            while piece := a.recv(1 << 16):
-                b.sendall(piece)
-        except OSError:
-            pass
-        for end in (a, b):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def cut(self) -> None:
-        """Cuts every connection that there is."""
-        for end in self.ends:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-
 def test_two_clusters_with_a_worker_a_door_and_the_drivers_link_lost(place: Path, port: int) -> None:
-    sides, link = Sides(place, port, 20_000, unit=128), Cut(port)
+    sides, link = Sides(place, port, 20_000, unit=128), Relay(port)
     # On a busy machine one side's cluster may start half a minute after the other's.
     sides.jobs["alice"]["mine"]["patience"] = sides.jobs["bob"]["mine"]["patience"] = "3m"
     sides.jobs["bob"]["mine"]["connect"] = {"alice": link.address}

@@ -238,6 +238,51 @@ def test_no_task_goes_on_when_another_has_failed(monkeypatch: pytest.MonkeyPatch
     assert done == ["told", "part 0", "part 1", "waited 3"]
 
 
+def test_what_a_run_gives_is_a_pair_whose_dataset_is_made_when_it_is_asked_for() -> None:
+    """Ray takes a second or two for its first Dataset, also of a caller who wants the files alone."""
+    from vesica.ray import Matched
+    from vesica.ray._run import _Later
+
+    made: list[int] = []
+
+    def lazy() -> Matched:
+        return Matched(_Later(lambda: made.append(1) or "rows"), "report")
+
+    pair = lazy()
+    assert pair.report == pair[1] == pair[-1] == "report" and pair[1:] == ("report",) and len(pair) == 2 and isinstance(pair, tuple) and not made
+    dataset, report = pair
+    assert (dataset, report) == (pair.dataset, pair.report) == ("rows", "report") and pair[0] == pair[-2] == "rows" and made == [1]
+    plain = ("rows", "report")
+    for same in (
+        lambda: lazy() == plain and plain == lazy() and lazy() == lazy() == Matched(*plain) and not lazy() != plain and lazy() != ("others", "report"),
+        lambda: hash(lazy()) == hash(plain) and "rows" in lazy() and lazy().index("rows") == 0 and lazy().count("rows") == 1,
+        lambda: [*lazy()] == list(lazy()) == [*plain] and tuple(lazy()) == plain and lazy()[:] == plain and list(reversed(lazy())) == [*plain][::-1],
+        lambda: lazy() + (1,) == (*plain, 1) and (1,) + lazy() == (1, *plain) and lazy() + lazy() == lazy() * 2 == 2 * lazy() == plain * 2,
+        lambda: lazy() < ("s", "") and lazy() >= plain and repr(lazy()) == "Matched(dataset='rows', report='report')" and "%s, %s" % lazy() == "'rows', report",
+        lambda: lazy()._replace(report=3) == ("rows", 3) and lazy()._asdict() == {"dataset": "rows", "report": "report"} == dict(zip(Matched._fields, lazy())),
+    ):
+        assert same()
+    again = pickle.loads(pickle.dumps(lazy()))
+    assert again == plain and type(again) is Matched and again.dataset == "rows"
+
+
+def test_a_dataset_is_of_the_parts_that_the_run_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was of whatever stood in the folder when it was asked for."""
+    import ray.data
+    from vesica._cluster import drive
+    from vesica.ray import _run
+
+    source = drive.Placed(tmp_path / "out", True, "alice")
+    own = source.output.begin("a-run")
+    source.told = [own.put(number, lambda path: pq.write_table(pa.table({"n": [1]}), path)) for number in (0, 7)]
+    source.see("a-run")
+    source.commit("a-run")
+    read = _run._reader(source.output)
+    pq.write_table(pa.table({"n": [2]}), tmp_path / "out" / "part-000003.parquet")
+    monkeypatch.setattr(ray.data, "read_parquet", lambda paths: paths)
+    assert read() == [str(tmp_path / "out" / f"part-{number:06}.parquet") for number in (0, 7)]
+
+
 long = pytest.mark.skipif("VESICA_LONG" not in os.environ, reason="takes minutes: set VESICA_LONG")
 
 

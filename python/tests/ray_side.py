@@ -58,7 +58,7 @@ def kept(marks: dict[str, bytes]) -> dict[str, int]:
 
 secrets: list[bytes] = []
 keep = vesica.ray._keeper.keep
-vesica.ray._keeper.keep = lambda start: (secrets.append(bytes_of(start.secret)), keep(start))[1]
+vesica.ray._keeper.keep = lambda start, keeper: (secrets.append(bytes_of(start.secret)), keep(start, keeper))[1]
 # What is found, if looking for it works at all.
 mark = os.urandom(32)
 held = ray.put(os.urandom(200_000) + mark)

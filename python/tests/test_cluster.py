@@ -65,6 +65,9 @@ class Twice:
     def watch(self, accept: Any, refuse: Any) -> Any:
         return nullcontext(SimpleNamespace(look=lambda: None, told=lambda: None))
 
+    def prepare(self) -> None:
+        return None
+
     def hold(self, start: Any) -> Kit:
         kit = Kit(os.urandom(8).hex())
         HELD[kit.name] = start

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import asyncio
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -18,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -283,6 +286,120 @@ def test_a_dataset_is_of_the_parts_that_the_run_has_written(tmp_path: Path, monk
     assert read() == [str(tmp_path / "out" / f"part-{number:06}.parquet") for number in (0, 7)]
 
 
+class Waits:
+    """Ray as a door has it: a keeper on an event loop, whose calls wait."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from vesica.ray import _engine, _keeper
+
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        self.keeper = _keeper.Keeper.__ray_metadata__.modified_class()
+        self.asked: list[tuple[int, bool | None]] = []
+        #: What goes wrong with the next questions.
+        self.wrong: list[Exception] = []
+        self.exceptions = _engine.ray.exceptions
+        monkeypatch.setattr(_engine, "ray", self)
+        monkeypatch.setattr(_engine.lanes, "Seats", self.seats)
+
+    def call(self, method: str, *given: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(getattr(self.keeper, method)(*given), self.loop)
+
+    def get_actor(self, name: str) -> Any:
+        if name != "keeper":
+            raise ValueError(f"there is no actor {name}")
+
+        def over(*given: Any) -> Any:
+            self.asked.append(given)
+            return self.call("over", *given)
+
+        return SimpleNamespace(over=SimpleNamespace(remote=over))
+
+    def wait(self, refs: list[Any], timeout: float) -> Any:
+        return [list(of) for of in concurrent.futures.wait(refs, timeout)]
+
+    def get(self, ref: Any) -> Any:
+        if self.wrong:
+            raise self.wrong.pop()
+        return ref.result()
+
+    def seats(self) -> Any:
+        """A door without lanes: it serves until its lanes are ended, or fails."""
+        said, over, of = [], threading.Event(), self
+
+        class Door:
+            def serve(self, work: Any, *rest: Any) -> list[str]:
+                of.doors.append(said)
+                if work.run == "fails":
+                    raise vesica.PeerError("bob broke the protocol")
+                assert over.wait(60), "nobody told this door that it is to end"
+                return ["cost"]
+
+            def stop(self, now: bool = False) -> None:
+                said.append(now)
+                over.set() if now else None
+
+        return Door()
+
+    doors: list[list[bool]]
+
+    def open(self, keeper: str = "keeper", run: str = "a-run") -> tuple[list[bool], Any]:
+        """A door of attempt 3 in a thread: what it was told, and what comes of it."""
+        from vesica.ray import _engine
+
+        self.doors = []
+        done = ThreadPoolExecutor(1).submit(
+            _engine._door._function, "here:1", SimpleNamespace(kit=SimpleNamespace(name=keeper), attempt=3, run=run), 1
+        )
+        self.until(lambda: self.doors)
+        return self.doors[0], done
+
+    @staticmethod
+    def until(so: Callable[[], Any]) -> None:
+        end = time.monotonic() + 30
+        while not so():
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
+
+def test_a_door_asks_once_and_is_told_when_it_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each asked ten times a second, of a process that answered each time. Only tests that take minutes would have seen one that is not told."""
+    on = Waits(monkeypatch)
+    said, done = on.open()
+    # Another attempt's doors are told, and this one waits on.
+    on.call("end", 2, True).result()
+    time.sleep(0.5)
+    assert said == [] and on.asked == [(3, None)]
+    on.call("end", 3, False).result()
+    on.until(lambda: said)
+    on.until(lambda: len(on.asked) == 2)
+    assert said == [False] and not done.done() and on.asked[1:] == [(3, False)]
+    on.call("end", 3, True).result()
+    assert done.result(30) == ["cost"] and said[:2] == [False, True]
+    # That lanes end now is not taken back, and a door that comes late hears it at once.
+    on.call("end", 3, False).result()
+    on.asked.clear()
+    said, done = on.open()
+    assert done.result(30) == ["cost"] and said[0] is True and on.asked == [(3, None)]
+
+
+def test_a_door_whose_keeper_does_not_answer_asks_again_and_ends_with_the_keeper(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = Waits(monkeypatch)
+    on.wrong = [RuntimeError("a connection was reset"), on.exceptions.ActorUnavailableError("busy", None)]
+    on.call("end", 3, True).result()
+    said, done = on.open()
+    assert done.result(30) == ["cost"] and said[0] is True and on.asked == [(3, None)] * 3
+    for keeper, wrong in (("keeper", [on.exceptions.ActorDiedError()]), ("nobody", [])):
+        on.wrong = wrong
+        said, done = on.open(keeper)
+        assert done.result(30) == ["cost"] and said[0] is True
+    # One that fails by itself waits for nobody.
+    on.keeper._over.clear()
+    said, done = on.open(run="fails")
+    with pytest.raises(vesica.PeerError):
+        done.result(30)
+
+
 long = pytest.mark.skipif("VESICA_LONG" not in os.environ, reason="takes minutes: set VESICA_LONG")
 
 
@@ -407,11 +524,12 @@ def test_who_listens_to_the_keeper_has_no_secret(port: int, monkeypatch: pytest.
     secret, listener = bytes_of(start.secret), Listener()
     assert secret == bytes_of(start.secret) and len(set(secret)) > 8
     listener.install(monkeypatch)
-    kit, keeper = _keeper.keep(start)
+    keeper = _keeper.started()
+    kit = _keeper.keep(start, keeper)
     assert engine.start(kit).run == start.run
     assert bytes_of(engine.start(kit).secret) == secret, "the worker has it"
     # And who asks for what it hears has not what opens it.
-    keeper.kit.remote(kit.name, vesica._core.Recipient().public)
+    keeper.actor.kit.remote(kit.name, vesica._core.Recipient().public)
     assert start.to_bytes()[:16] in listener.heard and secret not in listener.heard
     sealed, handed = listener.actors[kit.name].kit(kit.name, vesica._core.Recipient().public)
     with pytest.raises(vesica.ConfigError, match="the secret of the run cannot be opened"):
@@ -487,7 +605,7 @@ def test_a_node_that_joins_while_a_run_lasts_is_refused(how: str, place: Path, p
         """A driver that does nothing but wait in a phase, in which a node joins."""
         side = object.__new__(drive.Run)
         side.on = _engine.Engine()
-        side.on._keeper = "keeper"
+        side.on._keeper, side.on.prepare = SimpleNamespace(actor="keeper"), lambda: None
         side.accept, side.over, side.name, side.tell = accept, False, None, lambda event: None
         side.began, side.costs = 0.0, []
         side.meeting = SimpleNamespace(abort=lambda fault: None, cancel=cancelled.set, reached=lambda: True, again=lambda done: False)

@@ -24,8 +24,8 @@ import vesica
 
 @pytest.fixture
 def port() -> int:
-    """A port that is free, below those that the system gives to others meanwhile."""
-    for number in range(20400, 30000):
+    """A port that is free, below those that the system gives to others meanwhile, and not one of those that other tests at the same time begin with."""
+    for number in range(20400 + os.getpid() % 90 * 100, 30000):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", number + _taken.setdefault("next", 0)))

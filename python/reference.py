@@ -74,7 +74,7 @@ def signature(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 def members(name: str, node: ast.ClassDef) -> Iterator[str]:
     """A class: what it is, its fields, how one is made, what it does."""
-    bases = ", ".join(ast.unparse(base) for base in node.bases)
+    bases = ", ".join(base for base in map(ast.unparse, node.bases) if base[0] != "_")
     yield f"### {name}\n\n```python\nclass {name}{f'({bases})' if bases else ''}\n```\n\n{prose(node)}"
     fields = [one for one in node.body if isinstance(one, ast.AnnAssign) and not ast.unparse(one.target).startswith("_")]
     if fields:

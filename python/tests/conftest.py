@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
+import os
+import queue
 import socket
+import subprocess
+import sys
 import threading
+import traceback
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +24,8 @@ import vesica
 
 @pytest.fixture
 def port() -> int:
-    """A port that is free, below those that the system gives to others meanwhile."""
-    for number in range(20400, 30000):
+    """A port that is free, below those that the system gives to others meanwhile, and not one of those that other tests at the same time begin with."""
+    for number in range(20400 + os.getpid() % 90 * 100, 30000):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", number + _taken.setdefault("next", 0)))
@@ -33,27 +39,42 @@ def port() -> int:
 _taken: dict[str, int] = {}
 
 
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a folder in a bucket of S3, for this process and those that it starts."""
-    pytest.importorskip("obstore")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)
-    from vesica._cluster import storage
-
+@pytest.fixture(scope="session")
+def objects() -> Iterator[dict[str, str]]:
+    """What a process has in its environment that is to reach a server of S3; nothing where there is no such server."""
+    try:
+        import obstore  # noqa: F401
+        from moto.server import ThreadedMotoServer
+    except ImportError:
+        yield {}
+        return
+    server = ThreadedMotoServer(port=0)
     server.start()
     try:
         address = "http://127.0.0.1:%d" % server.get_host_and_port()[1]
         told = {"ENDPOINT": address, "ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": "s", "REGION": "us-east-1", "ALLOW_HTTP": "true"}
-        for name, value in told.items():
-            monkeypatch.setenv(f"AWS_{name}", value)
-        # What a server before this one held is there still.
-        for method, path in (("POST", "moto-api/reset"), ("PUT", "bucket")):
-            urllib.request.urlopen(urllib.request.Request(f"{address}/{path}", method=method)).read()
-        storage.opened.cache_clear()
+        yield {f"AWS_{name}": value for name, value in told.items()}
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def bucket(objects: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a folder in a bucket of S3, for this process and those that it starts."""
+    pytest.importorskip("obstore")
+    pytest.importorskip("moto.server")
+    from vesica._cluster import storage
+
+    for name, value in objects.items():
+        monkeypatch.setenv(name, value)
+    # What a test before this one has put is there still.
+    for method, path in (("POST", "moto-api/reset"), ("PUT", "bucket")):
+        urllib.request.urlopen(urllib.request.Request(f"{objects['AWS_ENDPOINT']}/{path}", method=method)).read()
+    storage.opened.cache_clear()
+    try:
         yield "s3://bucket/vesica"
     finally:
         storage.opened.cache_clear()
-        server.stop()
 
 
 def jobs(port: int, *, keys: tuple[str, str] = ("id", "id"), **shared: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -121,6 +142,54 @@ def start_of(port: int, **shared: Any) -> Any:
     return start
 
 
+class Relay:
+    """Passes connections on to a port, until they are cut."""
+
+    def __init__(self, to: int) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.to, self.ends, self.times = to, [], 0
+        #: Callers that have not closed their connection.
+        self.callers: set[socket.socket] = set()
+        threading.Thread(target=self._take, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return "127.0.0.1:%d" % self.listener.getsockname()[1]
+
+    def _take(self) -> None:
+        while True:
+            here, _ = self.listener.accept()
+            try:
+                there = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:
+                here.close()
+                continue
+            for end in (here, there):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.ends += [here, there]
+            self.callers.add(here)
+            self.times += 1
+            for a, b in ((here, there), (there, here)):
+                threading.Thread(target=self._pass, args=(a, b), daemon=True).start()
+
+    def _pass(self, a: socket.socket, b: socket.socket) -> None:
+        # A connection that was reset has ended, too.
+        with contextlib.suppress(OSError):
+            while piece := a.recv(1 << 16):
+                # If the other end is gone, this one hears of it on the way back.
+                with contextlib.suppress(OSError):
+                    b.sendall(piece)
+        self.callers.discard(a)
+        with contextlib.suppress(OSError):
+            b.shutdown(socket.SHUT_WR)
+
+    def cut(self) -> None:
+        """Cuts every connection that there is."""
+        for end in self.ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
 def descends(pid: int, ancestor: int) -> bool:
     """Whether a process is another one, or was started by it or by its children."""
     while pid > 1:
@@ -128,3 +197,81 @@ def descends(pid: int, ancestor: int) -> bool:
             return True
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return False
+
+
+class Side:
+    """A process that has a cluster, and does one call after the other on it: a line of JSON each way."""
+
+    def __init__(self, program: str, place: Path, name: str, setup: dict[str, Any], variables: dict[str, str]) -> None:
+        self._log, self._from = place / f"{name}.log", 0
+        with open(self._log, "a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, Path(__file__).with_name(program), json.dumps(setup)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, **variables},
+            )
+        self._answers: queue.Queue[str | None] = queue.Queue()
+        #: Whether a call has no answer yet that somebody has taken.
+        self.busy = False
+        threading.Thread(target=self._hear, daemon=True).start()
+
+    def _hear(self) -> None:
+        for line in self.process.stdout:
+            self._answers.put(line)
+        self._answers.put(None)
+
+    def call(self, **call: Any) -> None:
+        """Begins a call."""
+        self.busy, self._from = True, self._log.stat().st_size
+        self.process.stdin.write(json.dumps(call) + "\n")
+        self.process.stdin.flush()
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the call is over, or the process."""
+        return not self._answers.empty()
+
+    def answer(self, seconds: int = 600, fails: bool = False) -> dict[str, Any]:
+        """Waits for what comes of the call, or if it `fails`, for the error."""
+        line = self._answers.get(timeout=seconds)
+        assert line is not None, self.said()[-6000:]
+        self.busy, answer = False, json.loads(line)
+        assert ("error" in answer) == fails, (answer, self.said()[-6000:])
+        return answer
+
+    def said(self) -> str:
+        """What the process has written to its log since the call began."""
+        return self._log.read_bytes()[self._from :].decode(errors="replace")
+
+    def close(self) -> None:
+        """Ends the process, and its cluster with it."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        try:
+            # A call that nobody waits for any more may last.
+            self.process.wait(5 if self.busy else 60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def served() -> Callable[[dict[str, Callable[..., dict[str, Any]]]], None]:
+    """Is called first in a process that `Side` starts: what is printed there goes to its log. Gives what does the calls that come, by their names,
+    until no more do."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def serve(calls: dict[str, Callable[..., dict[str, Any]]]) -> None:
+        for line in sys.stdin:
+            call = json.loads(line)
+            try:
+                told = calls[call.pop("do")](**call)
+            except Exception as error:
+                traceback.print_exc()
+                told = {"error": f"{type(error).__name__}: {error}"}
+            print(json.dumps(told), file=answers, flush=True)
+
+    return serve

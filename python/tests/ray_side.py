@@ -1,28 +1,34 @@
-"""One side of a run on a cluster of its own: `python ray_side.py CALL.json`. The last line that it prints is what came of it, as JSON."""
+"""One side's cluster, and what is done on it. `conftest.Side` starts this."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
-call = json.loads(Path(sys.argv[1]).read_text())
+from conftest import bytes_of, served
+
+serve = served()
+setup = json.loads(sys.argv[1])
 # Each side has a cluster of its own, with a token of its own: a user's clusters share one otherwise.
-os.environ["RAY_AUTH_TOKEN_PATH"] = call["token"]
+os.environ["RAY_AUTH_TOKEN_PATH"] = setup["token"]
 os.environ["RAY_DATA_DISABLE_PROGRESS_BARS"] = "1"
 
 import ray  # noqa: E402
 import vesica.ray  # noqa: E402
-from conftest import bytes_of  # noqa: E402
 
 for last in (False, False, True):
     try:
         ray.init(
             address="local",
-            num_cpus=call["cpus"],
-            _temp_dir=call["temp"],
-            object_store_memory=call["store"],
+            num_cpus=setup["cpus"],
+            _temp_dir=setup["temp"],
+            object_store_memory=setup["store"],
             include_dashboard=False,
             logging_level="warning",
         )
@@ -31,6 +37,13 @@ for last in (False, False, True):
         if last:
             raise
         ray.shutdown()
+
+secrets: list[bytes] = []
+keep = vesica.ray._keeper.keep
+vesica.ray._keeper.keep = lambda start, keeper: (secrets.append(bytes_of(start.secret)), keep(start, keeper))[1]
+costs: list[str] = []
+serves = vesica.ray._engine.Doors.serve
+vesica.ray._engine.Doors.serve = lambda self, *of: (costs.extend(found := serves(self, *of)), found)[1]
 
 
 def kept(marks: dict[str, bytes]) -> dict[str, int]:
@@ -43,7 +56,7 @@ def kept(marks: dict[str, bytes]) -> dict[str, int]:
         except OSError:
             continue
     counts = dict.fromkeys(marks, 0)
-    for path in [*store.values(), *(path for path in Path(call["temp"]).rglob("*") if path.is_file())]:
+    for path in [*store.values(), *(path for path in Path(setup["temp"]).rglob("*") if path.is_file())]:
         try:
             with open(path, "rb") as file:
                 before = b""
@@ -56,32 +69,90 @@ def kept(marks: dict[str, bytes]) -> dict[str, int]:
     return counts
 
 
-secrets: list[bytes] = []
-keep = vesica.ray._keeper.keep
-vesica.ray._keeper.keep = lambda start: (secrets.append(bytes_of(start.secret)), keep(start))[1]
-# What is found, if looking for it works at all.
-mark = os.urandom(32)
-held = ray.put(os.urandom(200_000) + mark)
+def run(job: dict[str, Any], data: str, storage: str, output: str, ids: str | None = None, key: str | None = None, dies: bool = False) -> dict[str, Any]:
+    """A run of this side; with `key`, what of it stands in Ray's store and files."""
+    # What is found, if looking for it works at all.
+    mark = os.urandom(32)
+    held = ray.put(os.urandom(200_000) + mark) if key is not None else None
+    if dies:
+        # The driver is killed when the other side is gone, and before it has written anything.
+        vesica._cluster.drive.Run._write = lambda *args: os._exit(9)
+    costs.clear()
+    stranger: Path | None = None
+    if ids is not None:
+        dataset = ray.data.read_parquet(data)
+        matched = vesica.ray.match(dataset, keys=job["mine"]["input"]["keys"], id=ids, job=job, storage=storage, workers=2)
+        if matched.dataset is not None:
+            matched.dataset.write_parquet(output)
+    else:
+        matched = vesica.ray.run(job, data, output=output, storage=storage, workers=2)
+        if matched.report.outcome.matched is not None and "://" not in output:
+            # What comes to lie there before anybody asks for the rows is not among them.
+            part = next(Path(output).glob("*.parquet"))
+            stranger = shutil.copyfile(part, part.with_name("part-999999.parquet"))
+    rows, report = matched
+    count = None if rows is None else rows.count()
+    if stranger is not None:
+        stranger.unlink()
+    phases, peer = dict(report.phases()), report.chosen.peers[0]
+    told = {"matched": report.outcome.matched, "rows": count, "phases": phases}
+    told |= {"begun": peer.answered // peer.unit_capacity, "units": report.chosen.units, "lanes": report.chosen.lanes, "version": peer.version}
+    told |= {"page": "<svg" in report.html(), "place": str(Path(storage).parent) in report.to_json(), "costs": len(costs)}
+    if held is not None:
+        told["stands"] = kept({"mark": mark, "secret": secrets[-1], "key": key.encode()})
+    return told
 
-if "dies" in call:
-    # The driver is killed when the other side is gone, and before it has written anything.
-    vesica._cluster.drive.Run._write = lambda *args: os._exit(9)
 
-options = {"storage": call["storage"], "workers": call["workers"], **call.get("options", {})}
-if "ids" in call:
-    dataset = ray.data.read_parquet(call["data"])
-    rows, report = vesica.ray.match(dataset, keys=call["job"]["mine"]["input"]["keys"], id=call["ids"], job=call["job"], **options)
-    if rows is not None:
-        rows.write_parquet(call["output"])
-else:
-    rows, report = vesica.ray.run(call["job"], call["data"], output=call["output"], **options)
-matched = None if rows is None else rows.count()
-phases = dict(report.phases())
-stands = kept({"mark": mark, "secret": secrets[0], "key": call["key"].encode()})
-peer = report.chosen.peers[0]
-begun = peer.answered // peer.unit_capacity
-told = {"matched": report.outcome.matched, "rows": matched, "phases": phases, "stands": stands, "begun": begun}
-told |= {"units": report.chosen.units, "lanes": report.chosen.lanes, "version": peer.version, "page": "<svg" in report.html()}
-told["place"] = str(Path(call["storage"]).parent) in report.to_json()
-print(json.dumps(told), flush=True)
+def doors() -> dict[str, Any]:
+    """What doors hear of a keeper: two that wait for its word, one that comes behind it, and one whose keeper ends."""
+    keeper = vesica.ray._keeper.started()
+    over, end = keeper.actor.over, keeper.actor.end
+    first = [over.remote(3, None) for _ in range(2)]
+    # Of another attempt. Others are answered meanwhile.
+    ray.get(end.remote(2, True))
+    told: dict[str, Any] = {"public": len(ray.get(keeper.public)), "waiting": len(ray.wait(first, num_returns=2, timeout=1)[1])}
+    ray.get(end.remote(3, False))
+    told["soon"] = ray.get(first, timeout=60)
+    second = [over.remote(3, False) for _ in range(2)]
+    ray.get([end.remote(3, True), end.remote(3, False)])
+    told["now"] = ray.get(second, timeout=60)
+    told["late"] = ray.get(over.remote(3, None), timeout=60)
+    waits = over.remote(4, None)
+    ray.kill(keeper.actor)
+    try:
+        told["gone"] = ray.get(waits, timeout=60)
+    except ray.exceptions.ActorDiedError:
+        told["gone"] = "no keeper"
+    return told
+
+
+def nodes() -> dict[str, Any]:
+    """What is said of the cluster, of the same with a second node, and where that is accepted."""
+
+    def said(**more: Any) -> str:
+        try:
+            vesica.ray.run({"mine": {}}, storage="none", **more)
+        except vesica.ConfigError as error:
+            return str(error)
+        return "nothing"
+
+    def until(count: int) -> None:
+        end = time.monotonic() + 120
+        while sum(node["Alive"] for node in ray.nodes()) != count:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
+    one = said()
+    start = [sys.executable, "-m", "ray.scripts.scripts", "start", f"--address={ray.get_runtime_context().gcs_address}", "--num-cpus=1", f"--object-store-memory={80 << 20}", "--block"]
+    with subprocess.Popen(start, stdout=sys.stderr) as second:
+        try:
+            until(2)
+            found = [one, said(), said(accept=["cluster_without_tls"])]
+        finally:
+            second.terminate()
+    until(1)
+    return {"said": found}
+
+
+serve({"run": run, "doors": doors, "nodes": nodes})
 ray.shutdown()

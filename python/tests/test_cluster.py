@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import vesica
-from conftest import jobs, plain, start_of
+from conftest import Relay, jobs, plain, start_of
 from vesica._cluster import drive, engine, lanes, output, rows, storage
 
 #: What is asked for by its name, as workers ask an actor.
@@ -65,6 +65,9 @@ class Twice:
     def watch(self, accept: Any, refuse: Any) -> Any:
         return nullcontext(SimpleNamespace(look=lambda: None, told=lambda: None))
 
+    def prepare(self) -> None:
+        return None
+
     def hold(self, start: Any) -> Kit:
         kit = Kit(os.urandom(8).hex())
         HELD[kit.name] = start
@@ -96,8 +99,6 @@ class Twice:
 
             with contextlib.suppress(Killed):
                 lanes.Dial(work, dies)(number)
-            # A worker that is gone has no link any more.
-            gc.collect()
             costs.append(lanes.Dial(work, lambda: None)(number))
         return costs
 
@@ -556,6 +557,71 @@ def lane_work(place: Path, units: int = 3, count: int = 1) -> rows.Work:
 
 def run_lane(lane: Any, work: rows.Work, in_lane: int = 1) -> str:
     return lanes.run_lane(lane, work, SimpleNamespace(in_lane=in_lane, units=3, lanes=1), lambda: None)
+
+
+#: Where a lane may end before its time: each is a call of the lane, or of what it works with.
+STAGES = ["indexed", "mend", "missing", "put settled", "take", "load", "match_unit", "put", "tell", "keep", "close"]
+
+
+def fails_at(stage: str, lane: Any, patch: pytest.MonkeyPatch) -> tuple[Any, Callable[[], None]]:
+    """The lane, which will end at this stage, and what it tells of its units."""
+
+    def fails(*args: Any) -> Any:
+        raise Killed(stage)
+
+    calls = {call: getattr(lane, call) for call in ("missing", "match_unit", "cancel", "let_go", "close")}
+    if stage in calls:
+        calls[stage] = fails
+    elif stage in ("indexed", "mend", "keep"):
+        patch.setattr(lanes, stage, fails)
+    elif stage in ("take", "load"):
+        patch.setattr(lanes.Turns if stage == "take" else rows.Units, stage, fails)
+    elif stage != "tell":
+        put = storage.Folder.put
+        patch.setattr(storage.Folder, "put", lambda self, name, *of, **how: fails() if "/found/" in name else put(self, name, *of, **how))
+    if stage == "put settled":
+        # As if the other side's word had settled every unit that is missing.
+        calls["missing"] = lambda done: ([], lane.missing(done)[0])
+    return SimpleNamespace(number=lane.number, **calls), fails if stage == "tell" else lambda: None
+
+
+def test_a_lane_that_ends_by_an_exception_has_no_link_any_more(place: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exception held the lane until garbage was collected. The other side waited for it as long, and told its next start to come later."""
+    made = tables(place, 3_000)
+    both = dict(zip(("alice", "bob"), jobs(port, limits={"max_keys": 6_000}, unit=100)))
+    ended: list[tuple[str, BaseException]] = []
+
+    class Ends(Twice):
+        def dial(self, work: Any, count: int, at_once: int, look: Callable[[], Any]) -> list[str]:
+            assert count >= len(STAGES)
+            terms, costs = work.opened(), []
+            door = Relay(int(terms.addresses[0].rpartition(":")[2]))
+            for number in range(count):
+                look()
+                for stage in STAGES[number : number + 1]:
+                    with monkeypatch.context() as patch, pytest.raises(Killed) as told:
+                        lane, tell = fails_at(stage, lanes._core.Lane.dial(terms, number, door.address), patch)
+                        lanes.run_lane(lane, work, terms, tell)
+                    # What is raised has the frames of its way, and these the lane.
+                    ended.append((stage, told.value))
+                    end = time.monotonic() + 10
+                    while door.callers:
+                        assert time.monotonic() < end, f"a lane that ended at {stage!r} has a link still"
+                        time.sleep(0.01)
+                costs.append(lanes.Dial(work, lambda: None)(number))
+            return costs
+
+    thread, done = plain(SimpleNamespace(jobs=both, tables=made), "alice")
+    gc.disable()
+    try:
+        one = drive.of_files(Ends(), both["bob"], str(place / "bob"), None, {}, {"storage": place / "storage", "workers": 3})
+        one.run()
+    finally:
+        gc.enable()
+        thread.join()
+    assert [stage for stage, _ in ended] == STAGES
+    assert not isinstance(done[0], BaseException), done[0]
+    assert sorted(done[0].table.to_arrow()["n"].to_pylist()) == [row["n"] for row in expected(made, "alice")]
 
 
 def test_what_the_other_side_did_wrong_is_told_where_its_link_breaks_too(place: Path) -> None:

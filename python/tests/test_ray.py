@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import ast
+import asyncio
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -18,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,38 +31,86 @@ pytest.importorskip("ray")
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 import vesica  # noqa: E402
-from conftest import bytes_of, descends, jobs, plain, start_of  # noqa: E402
+from conftest import Relay, Side, bytes_of, descends, jobs, plain, start_of  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 
-#: A key that both sides have, and that stands nowhere by chance.
-KEY = "a key that is looked for"
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+class Clusters:
+    """A cluster of each party, which begins when it is asked for."""
+
+    def __init__(self, place: Path, variables: dict[str, str]) -> None:
+        self._place, self._variables = place, variables
+        self._sides: dict[str, Side] = {}
+
+    def of(self, name: str, store: int = 200 << 20) -> Side:
+        """A party's cluster; another one, if it was killed or does something that nobody waits for."""
+        side = self._sides.get(name)
+        if side is None or side.busy or side.process.poll() is not None:
+            if side is not None:
+                side.close()
+            token = self._place / f"{name}.token"
+            token.write_text(os.urandom(32).hex())
+            setup = {"cpus": 2, "store": store, "temp": f"{self._place}/{name}", "token": str(token)}
+            self._sides[name] = Side("ray_side.py", self._place, name, setup, self._variables)
+        return self._sides[name]
+
+    def close(self) -> None:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(Side.close, self._sides.values()))
+
+
+@contextlib.contextmanager
+def some_clusters(variables: dict[str, str]) -> Iterator[Clusters]:
+    # A folder with a short name: Ray's sockets may have names of 107 bytes at most.
+    with tempfile.TemporaryDirectory(prefix="vr", dir="/tmp", ignore_cleanup_errors=True) as place:
+        made = Clusters(Path(place).resolve(), variables)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture(scope="module")
+def clusters(objects: dict[str, str]) -> Iterator[Clusters]:
+    """Those that the tests of this file have together, for to begin one takes longer than most of them."""
+    with some_clusters(objects) as made:
+        yield made
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Path]:
-    """A folder with a short name besides: Ray's sockets may have names of 107 bytes at most."""
-    with tempfile.TemporaryDirectory(prefix="vr", dir="/tmp", ignore_cleanup_errors=True) as short:
-        (tmp_path / "ray").symlink_to(short)
-        yield tmp_path
+def own_clusters(objects: dict[str, str]) -> Iterator[Clusters]:
+    """Clusters of one test, which kills their drivers or has larger ones."""
+    with some_clusters(objects) as made:
+        yield made
 
 
 class Sides:
     """Tables of two parties, and their runs."""
 
-    def __init__(self, place: Path, port: int, rows: int, files: int = 4, **shared: Any) -> None:
-        self.place, self.rows = place, rows
+    def __init__(self, place: Path, port: int, clusters: Clusters, rows: int, files: int = 4, **shared: Any) -> None:
+        self.place, self.clusters, self.rows = place, clusters, rows
         shared.setdefault("limits", {"max_keys": 2 * rows})
         self.jobs = dict(zip(("alice", "bob"), jobs(port, **shared)))
+        for job in self.jobs.values():
+            # On a busy machine one side's cluster may start half a minute after the other's.
+            job["mine"]["patience"] = "3m"
         self.tables: dict[str, pa.Table] = {}
-        self.running: dict[str, subprocess.Popen[str]] = {}
+        self.running: dict[str, Side] = {}
+        #: A key that both sides have, and that stands nowhere by chance.
+        self.key = f"a key that is looked for {os.urandom(8).hex()}"
         shuffled = random.Random(5)
         for name, first in (("alice", 0), ("bob", rows // 2)):
             numbers = list(range(first, first + rows))
             shuffled.shuffle(numbers)
             # Some rows have no key, and some keys stand in two rows of alice's.
             keys = [None if i % 97 == 0 else f"{i // 2 * 2 if name == 'alice' and i % 50 == 1 else i:08}" for i in numbers]
-            keys[-1] = KEY
+            keys[-1] = self.key
             self.tables[name] = pa.table({"id": keys, "n": numbers, "of": [name] * rows})
             folder = place / name
             folder.mkdir()
@@ -70,7 +119,6 @@ class Sides:
                 pq.write_table(self.tables[name].slice(i * each, each), folder / f"{i}.parquet", row_group_size=max(1, each // 3))
             (place / f"{name}.key").write_bytes(os.urandom(32))
             (place / f"{name}.key").chmod(0o600)
-            (place / f"{name}.token").write_text(os.urandom(32).hex())
 
     def keep(self, *names: str) -> None:
         """Has sides keep what a killed driver left."""
@@ -78,34 +126,14 @@ class Sides:
             self.jobs[name]["mine"] |= {"resume": str(self.place / f"{name}.resume"), "resume_key": str(self.place / f"{name}.key")}
 
     def start(self, name: str, **more: Any) -> None:
-        """Starts a side on a cluster."""
-        call = {
-            "job": self.jobs[name],
-            "data": str(self.place / name),
-            "storage": str(self.place / f"{name}.storage"),
-            "output": str(self.place / f"{name}.out"),
-            "workers": 2,
-            "cpus": 3,
-            "store": 200 << 20,
-            "temp": os.path.realpath(self.place / "ray") + f"/{name}",
-            "key": KEY,
-            "token": str(self.place / f"{name}.token"),
-            **more,
-        }
-        path = self.place / f"{name}.call.json"
-        path.write_text(json.dumps(call))
-        log = open(self.place / f"{name}.log", "a")
-        self.running[name] = subprocess.Popen(
-            [sys.executable, HERE / "ray_side.py", path], stdout=subprocess.PIPE, stderr=log, text=True
-        )
+        """Starts a side on its cluster."""
+        side = self.running[name] = self.clusters.of(name)
+        call = {"job": self.jobs[name], "data": str(self.place / name), "storage": str(self.place / f"{name}.storage")}
+        side.call(do="run", **{**call, "output": str(self.place / f"{name}.out"), **more})
 
-    def end(self, name: str, seconds: int = 600) -> dict[str, Any]:
+    def end(self, name: str, seconds: int = 600, fails: bool = False) -> dict[str, Any]:
         """Waits for a side; gives what came of it."""
-        out, _ = self.running[name].communicate(timeout=seconds)
-        log = (self.place / f"{name}.log").read_text()[-4000:]
-        assert self.running[name].returncode == 0, f"{name}: {log}"
-        # What Ray tells of its workers may come behind it.
-        return json.loads(next(line for line in reversed(out.splitlines()) if line.startswith("{")))
+        return self.running.pop(name).answer(seconds, fails)
 
     def finished(self, name: str) -> int:
         """How many units are finished on a side."""
@@ -123,7 +151,9 @@ class Sides:
         """Waits until something is so, unless a side ends before."""
         end = time.monotonic() + seconds
         while not until():
-            assert time.monotonic() < end and all(one.poll() is None for one in self.running.values())
+            for side in self.running.values():
+                assert not side.has_answered, (side.answer(), side.said()[-6000:])
+            assert time.monotonic() < end
             time.sleep(0.1)
 
     def kill(self, name: str, worker: str) -> int:
@@ -132,7 +162,7 @@ class Sides:
         for one in Path("/proc").glob("[0-9]*"):
             try:
                 title = (one / "cmdline").read_bytes().decode(errors="replace")
-                if title.startswith(f"ray::{worker}") and descends(int(one.name), self.running[name].pid):
+                if title.startswith(f"ray::{worker}") and descends(int(one.name), self.running[name].process.pid):
                     os.kill(int(one.name), signal.SIGKILL)
                     killed += 1
             except (OSError, ProcessLookupError):
@@ -154,58 +184,11 @@ class Sides:
         return [row for row in self.tables[name].to_pylist() if row["id"] in there]
 
 
-class Cut:
-    """Passes connections on to a port, until they are cut."""
-
-    def __init__(self, to: int) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.to, self.ends, self.times = to, [], 0
-        threading.Thread(target=self._take, daemon=True).start()
-
-    @property
-    def address(self) -> str:
-        return "127.0.0.1:%d" % self.listener.getsockname()[1]
-
-    def _take(self) -> None:
-        while True:
-            here, _ = self.listener.accept()
-            try:
-                there = socket.create_connection(("127.0.0.1", self.to))
-            except OSError:
-                here.close()
-                continue
-            for end in (here, there):
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.ends += [here, there]
-            self.times += 1
-            for a, b in ((here, there), (there, here)):
-                threading.Thread(target=self._pass, args=(a, b), daemon=True).start()
-
-    @staticmethod
-    def _pass(a: socket.socket, b: socket.socket) -> None:
-        try:
-            while piece := a.recv(1 << 16):
-                b.sendall(piece)
-        except OSError:
-            pass
-        for end in (a, b):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def cut(self) -> None:
-        """Cuts every connection that there is."""
-        for end in self.ends:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-
-def test_two_clusters_with_a_worker_a_door_and_the_drivers_link_lost(place: Path, port: int) -> None:
-    sides, link = Sides(place, port, 20_000, unit=128), Cut(port)
-    # On a busy machine one side's cluster may start half a minute after the other's.
-    sides.jobs["alice"]["mine"]["patience"] = sides.jobs["bob"]["mine"]["patience"] = "3m"
+def test_two_clusters_with_a_worker_a_door_and_the_drivers_link_lost(place: Path, port: int, clusters: Clusters) -> None:
+    sides, link = Sides(place, port, clusters, 20_000, unit=128), Relay(port)
     sides.jobs["bob"]["mine"]["connect"] = {"alice": link.address}
-    sides.start("alice")
-    sides.start("bob")
+    sides.start("alice", key=sides.key)
+    sides.start("bob", key=sides.key)
     sides.wait(lambda: sides.finished("bob") >= 4)
     killed = sides.kill("bob", "_dial"), sides.kill("alice", "_door")
     sides.wait(lambda: sides.finished("bob") >= 12)
@@ -227,16 +210,16 @@ def test_two_clusters_with_a_worker_a_door_and_the_drivers_link_lost(place: Path
 
 
 @pytest.mark.parametrize("on_a_cluster", ["alice", "bob"])
-def test_a_cluster_meets_a_plain_run(place: Path, port: int, on_a_cluster: str) -> None:
-    sides = Sides(place, port, 5_000, learns=["alice", "bob"])
-    other = "bob" if on_a_cluster == "alice" else "alice"
-    sides.jobs[other]["mine"]["patience"] = sides.jobs[on_a_cluster]["mine"]["patience"] = "3m"
-    thread, done = plain(sides, other)
+def test_a_cluster_meets_a_plain_run(place: Path, port: int, clusters: Clusters, on_a_cluster: str) -> None:
+    sides = Sides(place, port, clusters, 5_000, learns=["alice", "bob"])
+    thread, done = plain(sides, "bob" if on_a_cluster == "alice" else "alice")
     sides.start(on_a_cluster)
-    sides.end(on_a_cluster)
+    told = sides.end(on_a_cluster)
     thread.join()
     if isinstance(done[0], BaseException):
         raise done[0]
+    # Each door ended when it was told to, and said what its lanes had cost.
+    assert told["costs"] == (told["lanes"] if on_a_cluster == "alice" else 0)
     here = sides.out(on_a_cluster)
     pairs = [row.pop("pair") for row in here]
     # Where both learn, a row stands in the join as often as its key stands on the other side.
@@ -245,11 +228,10 @@ def test_a_cluster_meets_a_plain_run(place: Path, port: int, on_a_cluster: str) 
     assert len({(pair, row["id"]) for pair, row in zip(pairs, here)}) == len(set(pairs))
 
 
-def test_rows_are_written_to_a_bucket_and_read_from_there(place: Path, port: int, bucket: str) -> None:
+def test_rows_are_written_to_a_bucket_and_read_from_there(place: Path, port: int, bucket: str, clusters: Clusters) -> None:
     from vesica._cluster import output, storage
 
-    sides, address = Sides(place, port, 2_000), f"{bucket}/out"
-    sides.jobs["alice"]["mine"]["patience"] = sides.jobs["bob"]["mine"]["patience"] = "3m"
+    sides, address = Sides(place, port, clusters, 2_000), f"{bucket}/out"
     thread, done = plain(sides, "bob")
     sides.start("alice", output=address)
     alice = sides.end("alice")
@@ -283,21 +265,188 @@ def test_no_task_goes_on_when_another_has_failed(monkeypatch: pytest.MonkeyPatch
     assert done == ["told", "part 0", "part 1", "waited 3"]
 
 
+def test_what_a_run_gives_is_a_pair_whose_dataset_is_made_when_it_is_asked_for() -> None:
+    """Ray takes a second or two for its first Dataset, also of a caller who wants the files alone."""
+    from vesica.ray import Matched
+    from vesica.ray._run import _Later
+
+    made: list[int] = []
+
+    def lazy() -> Matched:
+        return Matched(_Later(lambda: made.append(1) or "rows"), "report")
+
+    pair = lazy()
+    assert pair.report == pair[1] == pair[-1] == "report" and pair[1:] == ("report",) and len(pair) == 2 and isinstance(pair, tuple) and not made
+    dataset, report = pair
+    assert (dataset, report) == (pair.dataset, pair.report) == ("rows", "report") and pair[0] == pair[-2] == "rows" and made == [1]
+    plain = ("rows", "report")
+    for same in (
+        lambda: lazy() == plain and plain == lazy() and lazy() == lazy() == Matched(*plain) and not lazy() != plain and lazy() != ("others", "report"),
+        lambda: hash(lazy()) == hash(plain) and "rows" in lazy() and lazy().index("rows") == 0 and lazy().count("rows") == 1,
+        lambda: [*lazy()] == list(lazy()) == [*plain] and tuple(lazy()) == plain and lazy()[:] == plain and list(reversed(lazy())) == [*plain][::-1],
+        lambda: lazy() + (1,) == (*plain, 1) and (1,) + lazy() == (1, *plain) and lazy() + lazy() == lazy() * 2 == 2 * lazy() == plain * 2,
+        lambda: lazy() < ("s", "") and lazy() >= plain and repr(lazy()) == "Matched(dataset='rows', report='report')" and "%s, %s" % lazy() == "'rows', report",
+        lambda: lazy()._replace(report=3) == ("rows", 3) and lazy()._asdict() == {"dataset": "rows", "report": "report"} == dict(zip(Matched._fields, lazy())),
+    ):
+        assert same()
+    again = pickle.loads(pickle.dumps(lazy()))
+    assert again == plain and type(again) is Matched and again.dataset == "rows"
+
+
+def test_a_dataset_is_of_the_parts_that_the_run_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was of whatever stood in the folder when it was asked for."""
+    import ray.data
+    from vesica._cluster import drive
+    from vesica.ray import _run
+
+    source = drive.Placed(tmp_path / "out", True, "alice")
+    own = source.output.begin("a-run")
+    source.told = [own.put(number, lambda path: pq.write_table(pa.table({"n": [1]}), path)) for number in (0, 7)]
+    source.see("a-run")
+    source.commit("a-run")
+    read = _run._reader(source.output)
+    pq.write_table(pa.table({"n": [2]}), tmp_path / "out" / "part-000003.parquet")
+    monkeypatch.setattr(ray.data, "read_parquet", lambda paths: paths)
+    assert read() == [str(tmp_path / "out" / f"part-{number:06}.parquet") for number in (0, 7)]
+
+
+class Waits:
+    """Ray as a door has it: a keeper on an event loop, whose calls wait."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from vesica.ray import _engine, _keeper
+
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        self.keeper = _keeper.Keeper.__ray_metadata__.modified_class()
+        self.asked: list[tuple[int, bool | None]] = []
+        #: What goes wrong with the next questions.
+        self.wrong: list[Exception] = []
+        self.exceptions = _engine.ray.exceptions
+        monkeypatch.setattr(_engine, "ray", self)
+        monkeypatch.setattr(_engine.lanes, "Seats", self.seats)
+
+    def call(self, method: str, *given: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(getattr(self.keeper, method)(*given), self.loop)
+
+    def get_actor(self, name: str) -> Any:
+        if name != "keeper":
+            raise ValueError(f"there is no actor {name}")
+
+        def over(*given: Any) -> Any:
+            self.asked.append(given)
+            return self.call("over", *given)
+
+        return SimpleNamespace(over=SimpleNamespace(remote=over))
+
+    def wait(self, refs: list[Any], timeout: float) -> Any:
+        return [list(of) for of in concurrent.futures.wait(refs, timeout)]
+
+    def get(self, ref: Any) -> Any:
+        if self.wrong:
+            raise self.wrong.pop()
+        return ref.result()
+
+    def seats(self) -> Any:
+        """A door without lanes: it serves until its lanes are ended, or fails."""
+        said, over, of = [], threading.Event(), self
+
+        class Door:
+            def serve(self, work: Any, *rest: Any) -> list[str]:
+                of.doors.append(said)
+                if work.run == "fails":
+                    raise vesica.PeerError("bob broke the protocol")
+                assert over.wait(60), "nobody told this door that it is to end"
+                return ["cost"]
+
+            def stop(self, now: bool = False) -> None:
+                said.append(now)
+                over.set() if now else None
+
+        return Door()
+
+    doors: list[list[bool]]
+
+    def open(self, keeper: str = "keeper", run: str = "a-run") -> tuple[list[bool], Any]:
+        """A door of attempt 3 in a thread: what it was told, and what comes of it."""
+        from vesica.ray import _engine
+
+        self.doors = []
+        done = ThreadPoolExecutor(1).submit(
+            _engine._door._function, "here:1", SimpleNamespace(kit=SimpleNamespace(name=keeper), attempt=3, run=run), 1
+        )
+        self.until(lambda: self.doors)
+        return self.doors[0], done
+
+    @staticmethod
+    def until(so: Callable[[], Any]) -> None:
+        end = time.monotonic() + 30
+        while not so():
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
+
+def test_a_door_asks_once_and_is_told_when_it_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each asked ten times a second, of a process that answered each time. Only tests that take minutes would have seen one that is not told."""
+    on = Waits(monkeypatch)
+    said, done = on.open()
+    # Another attempt's doors are told, and this one waits on.
+    on.call("end", 2, True).result()
+    time.sleep(0.5)
+    assert said == [] and on.asked == [(3, None)]
+    on.call("end", 3, False).result()
+    on.until(lambda: said)
+    on.until(lambda: len(on.asked) == 2)
+    assert said == [False] and not done.done() and on.asked[1:] == [(3, False)]
+    on.call("end", 3, True).result()
+    assert done.result(30) == ["cost"] and said[:2] == [False, True]
+    # That lanes end now is not taken back, and a door that comes late hears it at once.
+    on.call("end", 3, False).result()
+    on.asked.clear()
+    said, done = on.open()
+    assert done.result(30) == ["cost"] and said[0] is True and on.asked == [(3, None)]
+
+
+def test_a_door_whose_keeper_does_not_answer_asks_again_and_ends_with_the_keeper(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = Waits(monkeypatch)
+    on.wrong = [RuntimeError("a connection was reset"), on.exceptions.ActorUnavailableError("busy", None)]
+    on.call("end", 3, True).result()
+    said, done = on.open()
+    assert done.result(30) == ["cost"] and said[0] is True and on.asked == [(3, None)] * 3
+    for keeper, wrong in (("keeper", [on.exceptions.ActorDiedError()]), ("nobody", [])):
+        on.wrong = wrong
+        said, done = on.open(keeper)
+        assert done.result(30) == ["cost"] and said[0] is True
+    # One that fails by itself waits for nobody.
+    on.keeper._over.clear()
+    said, done = on.open(run="fails")
+    with pytest.raises(vesica.PeerError):
+        done.result(30)
+
+
+def test_what_a_keeper_on_a_cluster_tells_doors(clusters: Clusters) -> None:
+    side = clusters.of("alice")
+    side.call(do="doors")
+    told = side.answer(300)
+    assert told == {"public": 32, "waiting": 2, "soon": [False, False], "now": [True, True], "late": True, "gone": "no keeper"}
+
+
 long = pytest.mark.skipif("VESICA_LONG" not in os.environ, reason="takes minutes: set VESICA_LONG")
 
 
 @long
 @pytest.mark.parametrize("killed", ["alice", "bob"])
-def test_a_driver_is_killed_and_started_again(place: Path, port: int, killed: str) -> None:
-    sides = Sides(place, port, 100_000, unit=128, learns=["alice", "bob"])
+def test_a_driver_is_killed_and_started_again(place: Path, port: int, own_clusters: Clusters, killed: str) -> None:
+    sides = Sides(place, port, own_clusters, 100_000, unit=128, learns=["alice", "bob"])
     sides.keep("alice", "bob")
     for job in sides.jobs.values():
         job["mine"]["patience"] = "5m"
     sides.start("alice")
     sides.start("bob")
     sides.wait(lambda: sides.finished(killed) >= 100)
-    sides.running[killed].kill()
-    sides.running.pop(killed).wait()
+    side = sides.running.pop(killed)
+    side.process.kill()
+    side.process.wait()
     time.sleep(5)
     before, begun = sides.finished(killed), sides.begun(killed)
     sides.start(killed)
@@ -314,13 +463,13 @@ def test_a_driver_is_killed_and_started_again(place: Path, port: int, killed: st
 
 
 @long
-def test_a_driver_that_is_killed_before_it_has_written_needs_nobody(place: Path, port: int) -> None:
-    sides = Sides(place, port, 5_000)
+def test_a_driver_that_is_killed_before_it_has_written_needs_nobody(place: Path, port: int, own_clusters: Clusters) -> None:
+    sides = Sides(place, port, own_clusters, 5_000)
     sides.keep("alice")
-    sides.jobs["alice"]["mine"]["patience"], sides.jobs["bob"]["mine"]["patience"] = "10s", "3m"
+    sides.jobs["alice"]["mine"]["patience"] = "10s"
     thread, done = plain(sides, "bob")
     sides.start("alice", dies=True)
-    sides.running.pop("alice").wait(300)
+    sides.running.pop("alice").process.wait(300)
     thread.join()
     assert done[0].outcome.matched is None and not sides.out_files("alice")
     # Bob is gone. All that alice needs stands in her files.
@@ -332,10 +481,8 @@ def test_a_driver_that_is_killed_before_it_has_written_needs_nobody(place: Path,
 
 
 @long
-def test_a_dataset_is_matched_by_its_ids(place: Path, port: int) -> None:
-    sides = Sides(place, port, 20_000)
-    for job in sides.jobs.values():
-        job["mine"]["patience"] = "3m"
+def test_a_dataset_is_matched_by_its_ids(place: Path, port: int, clusters: Clusters) -> None:
+    sides = Sides(place, port, clusters, 20_000)
     # Ids beyond what a signed number holds.
     for part in (place / "alice").glob("*.parquet"):
         table = pq.read_table(part)
@@ -347,8 +494,8 @@ def test_a_dataset_is_matched_by_its_ids(place: Path, port: int) -> None:
     assert sorted(row["n"] for row in sides.out("alice")) == sorted(2**63 + row["n"] for row in sides.expected("alice"))
 
 
-def test_ids_that_are_not_unique_are_refused_before_anybody_is_met(place: Path, port: int) -> None:
-    sides = Sides(place, port, 1_000)
+def test_ids_that_are_not_unique_are_refused_before_anybody_is_met(place: Path, port: int, clusters: Clusters) -> None:
+    sides = Sides(place, port, clusters, 1_000)
     part = next((place / "alice").glob("*.parquet"))
     table = pq.read_table(part)
     # Three rows get the number of the first one, whatever their keys.
@@ -356,9 +503,8 @@ def test_ids_that_are_not_unique_are_refused_before_anybody_is_met(place: Path, 
     numbers[1] = numbers[100] = numbers[-1] = numbers[0]
     pq.write_table(table.set_column(1, "n", pa.array(numbers)), part)
     sides.start("alice", ids="n")
-    assert sides.running["alice"].wait(300) == 1
     said = f"InputError: column 'n': {numbers[0]} stands in several rows, and 2 more rows repeat the number of another"
-    assert said in (place / "alice.log").read_text()
+    assert said in sides.end("alice", fails=True)["error"]
 
 
 class Listener:
@@ -407,11 +553,12 @@ def test_who_listens_to_the_keeper_has_no_secret(port: int, monkeypatch: pytest.
     secret, listener = bytes_of(start.secret), Listener()
     assert secret == bytes_of(start.secret) and len(set(secret)) > 8
     listener.install(monkeypatch)
-    kit, keeper = _keeper.keep(start)
+    keeper = _keeper.started()
+    kit = _keeper.keep(start, keeper)
     assert engine.start(kit).run == start.run
     assert bytes_of(engine.start(kit).secret) == secret, "the worker has it"
     # And who asks for what it hears has not what opens it.
-    keeper.kit.remote(kit.name, vesica._core.Recipient().public)
+    keeper.actor.kit.remote(kit.name, vesica._core.Recipient().public)
     assert start.to_bytes()[:16] in listener.heard and secret not in listener.heard
     sealed, handed = listener.actors[kit.name].kit(kit.name, vesica._core.Recipient().public)
     with pytest.raises(vesica.ConfigError, match="the secret of the run cannot be opened"):
@@ -487,7 +634,7 @@ def test_a_node_that_joins_while_a_run_lasts_is_refused(how: str, place: Path, p
         """A driver that does nothing but wait in a phase, in which a node joins."""
         side = object.__new__(drive.Run)
         side.on = _engine.Engine()
-        side.on._keeper = "keeper"
+        side.on._keeper, side.on.prepare = SimpleNamespace(actor="keeper"), lambda: None
         side.accept, side.over, side.name, side.tell = accept, False, None, lambda event: None
         side.began, side.costs = 0.0, []
         side.meeting = SimpleNamespace(abort=lambda fault: None, cancel=cancelled.set, reached=lambda: True, again=lambda done: False)
@@ -520,23 +667,10 @@ def test_a_node_that_joins_while_a_run_lasts_is_refused(how: str, place: Path, p
         run([])
 
 
-def test_a_cluster_of_two_nodes_is_refused_without_tls() -> None:
-    code = """if True:
-        import ray, vesica.ray
-        from ray.cluster_utils import Cluster
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-        ray.init(address=cluster.address, logging_level="error")
-        def said(**more):
-            try:
-                vesica.ray.run({"mine": {}}, storage="none", **more)
-            except vesica.ConfigError as error:
-                return str(error)
-        print([said(), cluster.add_node(num_cpus=1) and said(), said(accept=["cluster_without_tls"])])
-        ray.shutdown()
-        cluster.shutdown()"""
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0, ended.stderr[-4000:]
-    one, two, accepted = ast.literal_eval(ended.stdout.splitlines()[-1])
+def test_a_cluster_of_two_nodes_is_refused_without_tls(clusters: Clusters) -> None:
+    side = clusters.of("alice")
+    side.call(do="nodes")
+    one, two, accepted = side.answer(300)["said"]
     # A job without a name is what is wrong with the others.
     assert one == accepted == "mine: missing field `name`" and two.startswith("the 2 nodes of this cluster talk without TLS: ")
 
@@ -635,13 +769,14 @@ def test_the_tutorial_gives_what_its_page_shows(tmp_path: Path, port: int) -> No
 
 
 @long
-def test_ten_million_rows(place: Path, port: int) -> None:
+def test_ten_million_rows(place: Path, port: int, own_clusters: Clusters) -> None:
     rows = int(os.environ.get("VESICA_RAY_ROWS", "10000000"))
-    sides = Sides(place, port, rows, files=8)
+    sides = Sides(place, port, own_clusters, rows, files=8)
     for job in sides.jobs.values():
         job["mine"]["patience"] = "30m"
-    sides.start("alice", store=1 << 30)
-    sides.start("bob", store=1 << 30)
+    for name in ("alice", "bob"):
+        own_clusters.of(name, store=1 << 30)
+        sides.start(name)
     alice = sides.end("alice", 3600)
     sides.end("bob", 600)
     print(json.dumps(alice))

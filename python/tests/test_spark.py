@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,13 +22,11 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 've
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 import vesica  # noqa: E402
-from conftest import bytes_of, descends, jobs, plain, start_of  # noqa: E402
+from conftest import Side, bytes_of, descends, jobs, plain, start_of  # noqa: E402
 
 java = pytest.mark.skipif(
     shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java: apt-get install openjdk-17-jre-headless"
 )
-
-HERE = Path(__file__).resolve().parent
 
 
 def sides(place: Path, port: int, count: int, **shared: Any) -> tuple[dict[str, Any], dict[str, pa.Table]]:
@@ -57,18 +54,36 @@ def expected(made: dict[str, pa.Table]) -> list[dict[str, Any]]:
     return [row for row in made["bob"].to_pylist() if row["id"] in there]
 
 
-def started(place: Path, job: dict[str, Any], **more: Any) -> subprocess.Popen[str]:
-    """Bob's side, on a cluster of two executors that are processes of their own."""
-    call = {"job": job, "data": str(place / "bob"), "storage": str(place / "storage"), "output": str(place / "out"), **more}
-    (place / "call.json").write_text(json.dumps(call))
-    log = open(place / "log", "a")
-    return subprocess.Popen([sys.executable, HERE / "spark_side.py", place / "call.json"], stdout=subprocess.PIPE, stderr=log, text=True)
+class Cluster:
+    """Bob's cluster."""
+
+    def __init__(self, place: Path, variables: dict[str, str], memory: int = 1024) -> None:
+        self._place, self._variables, self._memory = place, variables, memory
+        self._side: Side | None = None
+
+    def side(self) -> Side:
+        """It begins when it is first asked for, and again after a call that nobody waits for."""
+        if self._side is None or self._side.busy or self._side.process.poll() is not None:
+            self.close()
+            self._side = Side("spark_side.py", self._place, "spark", {"memory": self._memory}, self._variables)
+        return self._side
+
+    def start(self, place: Path, job: dict[str, Any], **more: Any) -> Side:
+        """Bob's side of a run."""
+        side, call = self.side(), {"job": job, "data": str(place / "bob"), "storage": str(place / "storage"), "output": str(place / "out")}
+        side.call(do="match" if "ids" in more else "run", **{**call, **more})
+        return side
+
+    def close(self) -> None:
+        if self._side is not None:
+            self._side.close()
 
 
-def ended(place: Path, side: subprocess.Popen[str], seconds: int = 600) -> dict[str, Any]:
-    out, _ = side.communicate(timeout=seconds)
-    assert side.returncode == 0, (place / "log").read_text()[-6000:]
-    return json.loads(out.splitlines()[-1])
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, objects: dict[str, str]) -> Iterator[Cluster]:
+    """The one that the tests of this file have together, for to begin it takes longer than most of them."""
+    with contextlib.closing(Cluster(tmp_path_factory.mktemp("spark"), objects)) as made:
+        yield made
 
 
 def out(place: Path) -> list[dict[str, Any]]:
@@ -77,20 +92,20 @@ def out(place: Path) -> list[dict[str, Any]]:
 
 @java
 @pytest.mark.parametrize("kills", [False, True])
-def test_spark_meets_a_plain_run(tmp_path: Path, port: int, kills: bool) -> None:
+def test_spark_meets_a_plain_run(tmp_path: Path, port: int, cluster: Cluster, kills: bool) -> None:
     both, made = sides(tmp_path, port, 5_000, unit=64)
     thread, done = plain(SimpleNamespace(jobs=both, tables=made), "alice")
-    side = started(tmp_path, both["bob"])
+    side = cluster.start(tmp_path, both["bob"])
     killed = 0
     if kills:
         # An executor that has lanes under way: Spark starts another, and the lanes again.
         found = tmp_path / "storage"
         end = time.monotonic() + 300
         while sum(1 for _ in found.glob("*/found/unit-*")) < 4:
-            assert time.monotonic() < end and side.poll() is None, (tmp_path / "log").read_text()[-6000:]
+            assert time.monotonic() < end and not side.has_answered, side.said()[-6000:]
             time.sleep(0.01)
-        killed = kill_an_executor(side.pid)
-    bob = ended(tmp_path, side)
+        killed = kill_an_executor(side.process.pid)
+    bob = side.answer()
     thread.join()
     assert not isinstance(done[0], BaseException), done[0]
     rows, wanted = out(tmp_path), expected(made)
@@ -99,7 +114,7 @@ def test_spark_meets_a_plain_run(tmp_path: Path, port: int, kills: bool) -> None
     assert sorted(row["id"] for row in rows) == sorted(done[0].table.to_arrow()["id"].to_pylist())
     assert bob["rows"] == len(rows) and killed == kills
     # Lanes were under way on it, and Spark started them again.
-    assert not kills or "Lost task" in (tmp_path / "log").read_text()
+    assert not kills or "Lost task" in side.said()
     assert not list((tmp_path / "storage").iterdir())
 
 
@@ -117,14 +132,14 @@ def kill_an_executor(driver: int) -> int:
 
 
 @java
-def test_a_frame_is_matched_by_its_ids(tmp_path: Path, port: int) -> None:
+def test_a_frame_is_matched_by_its_ids(tmp_path: Path, port: int, cluster: Cluster) -> None:
     both, made = sides(tmp_path, port, 3_000, learns=["bob"])
     for part in (tmp_path / "bob").glob("*.parquet"):
         table = pq.read_table(part)
         # Ids below zero.
         pq.write_table(table.set_column(1, "n", pa.array([-n for n in table["n"].to_pylist()])), part)
     thread, done = plain(SimpleNamespace(jobs=both, tables=made), "alice")
-    bob = ended(tmp_path, started(tmp_path, both["bob"], ids="n"))
+    bob = cluster.start(tmp_path, both["bob"], ids="n").answer()
     thread.join()
     assert not isinstance(done[0], BaseException), done[0]
     assert sorted(row["n"] for row in out(tmp_path)) == sorted(-row["n"] for row in expected(made))
@@ -133,13 +148,15 @@ def test_a_frame_is_matched_by_its_ids(tmp_path: Path, port: int) -> None:
 
 @java
 @pytest.mark.parametrize("ids", [{}, {"ids": "n"}])
-def test_rows_are_written_to_a_bucket_and_read_from_there(tmp_path: Path, port: int, bucket: str, ids: dict[str, str]) -> None:
+def test_rows_are_written_to_a_bucket_and_read_from_there(
+    tmp_path: Path, port: int, bucket: str, cluster: Cluster, ids: dict[str, str]
+) -> None:
     """Spark itself has no client of the store."""
     from vesica._cluster import output, storage
 
     both, made = sides(tmp_path, port, 1_000)
     thread, done = plain(SimpleNamespace(jobs=both, tables=made), "alice")
-    bob = ended(tmp_path, started(tmp_path, both["bob"], output=f"{bucket}/out", **ids))
+    bob = cluster.start(tmp_path, both["bob"], output=f"{bucket}/out", **ids).answer()
     thread.join()
     assert not isinstance(done[0], BaseException), done[0]
     names = sorted(storage.opened(f"{bucket}/out").below())
@@ -166,25 +183,22 @@ def test_columns_that_come_from_a_bucket_have_types_of_sparks() -> None:
 
 
 @java
-def test_what_a_worker_refuses_is_told_once_and_as_itself(tmp_path: Path, port: int) -> None:
+def test_what_a_worker_refuses_is_told_once_and_as_itself(tmp_path: Path, port: int, cluster: Cluster) -> None:
     """Spark starts a task that raises three times more, and wraps what it raised."""
     both, made = sides(tmp_path, port, 1_000)
-    side = started(tmp_path, both["bob"], ids="n", repeat=True)
-    assert side.wait(300) == 1
-    said = "InputError: column 'n': 500 stands in several rows, and 2 more rows repeat the number of another"
-    assert said in (tmp_path / "log").read_text()
-    assert "refused: column 'n': the DataFrame is computed by a function that does not give the same twice" in (tmp_path / "log").read_text()
-    assert "Lost task" not in (tmp_path / "log").read_text()
+    side = cluster.start(tmp_path, both["bob"], ids="n", repeat=True)
+    error = side.answer(300, fails=True)["error"]
+    assert "InputError: column 'n': 500 stands in several rows, and 2 more rows repeat the number of another" in error
+    assert "refused: column 'n': the DataFrame is computed by a function that does not give the same twice" in side.said()
+    assert "Lost task" not in side.said()
 
 
 @java
-def test_an_executor_that_is_lost_in_the_shuffle_ends_no_run(tmp_path: Path) -> None:
+def test_an_executor_that_is_lost_in_the_shuffle_ends_no_run(tmp_path: Path, cluster: Cluster) -> None:
     """Spark 4.1 and later took the pieces of a second start for other rows, because their seals were other bytes, and ended the job."""
-    with open(tmp_path / "log", "w") as log:
-        call = [sys.executable, HERE / "spark_exchange.py", tmp_path]
-        ran = subprocess.run(call, stdout=subprocess.PIPE, stderr=log, text=True, timeout=600)
-    assert ran.returncode == 0, (tmp_path / "log").read_text()[-6000:]
-    told = json.loads(ran.stdout.splitlines()[-1])
+    side = cluster.side()
+    side.call(do="exchange", folder=str(tmp_path))
+    told = side.answer()
     wanted = [[n for n in range(800) if n % 8 == part] for part in range(8)]
     for name in ("list", "frame"):
         assert told[name]["rows"] == 800 and told[name]["joined"] == wanted and told[name]["killed"], name
@@ -381,7 +395,8 @@ def test_pieces_come_out_of_the_shuffle_as_they_went_in(monkeypatch: pytest.Monk
 def test_ten_million_rows(tmp_path: Path, port: int) -> None:
     both, made = sides(tmp_path, port, int(os.environ.get("VESICA_SPARK_ROWS", "10000000")), learns=["bob"])
     thread, done = plain(SimpleNamespace(jobs=both, tables=made), "alice")
-    bob = ended(tmp_path, started(tmp_path, both["bob"], memory=3000), 3600)
+    with contextlib.closing(Cluster(tmp_path, {}, memory=3000)) as cluster:
+        bob = cluster.start(tmp_path, both["bob"]).answer(3600)
     thread.join()
     print(json.dumps(bob))
     assert not isinstance(done[0], BaseException), done[0]

@@ -591,8 +591,8 @@ impl Lane {
         self.ctl.cancel();
     }
 
-    /// Lets go of the link of a lane that failed, when no call is under way. An exception may hold this object until garbage is collected, and until then the
-    /// other side would wait for a lane that seems to be there.
+    /// Lets go of the lane's link, unless `close` has, when no other call is under way. An exception may hold this object until garbage is collected, and
+    /// until then the other side would wait for a lane that seems to be there.
     fn let_go(&self, py: Python<'_>) {
         py.detach(|| drop(self.lane.write().unwrap_or_else(PoisonError::into_inner).take()));
     }

@@ -280,6 +280,7 @@ class Run:
 
     def _run(self) -> Report:
         try:
+            self.on.prepare()
             while True:
                 try:
                     return self._rest(self._meet())

@@ -149,7 +149,20 @@ def grave(errors: Iterable[BaseException | None]) -> BaseException | None:
 
 
 def run_lane(lane: _core.Lane, work: Work, terms: _core.Terms, tell: Callable[[], Any]) -> str:
-    """Does what is missing of a lane's units; gives what it cost, as JSON. Calls `tell` for each unit that is finished."""
+    """Does what is missing of a lane's units; gives what it cost, as JSON. Calls `tell` for each unit that is finished. Whatever goes wrong, the lane
+    has no link behind this: an exception may hold the lane until Python collects garbage, and the other side would wait for it as long."""
+    try:
+        return _finish(lane, work, terms, tell)
+    except BaseException as error:
+        # If the link broke, the lane comes again. Anything else ends the run.
+        if not isinstance(error, NetworkError):
+            lane.cancel()
+        raise
+    finally:
+        lane.let_go()
+
+
+def _finish(lane: _core.Lane, work: Work, terms: _core.Terms, tell: Callable[[], Any]) -> str:
     there, units = work.there(), indexed(work)
     share = range(lane.number, terms.units, terms.lanes)
     # Units of an earlier start of this lane may be torn, and then they are not finished.
@@ -195,9 +208,6 @@ def run_lane(lane: _core.Lane, work: Work, terms: _core.Terms, tell: Callable[[]
     # What a thread waits for is among the writes, too.
     error = grave(one.exception() for one in [*threads, *writes])
     if error is not None:
-        if not isinstance(error, NetworkError):
-            lane.cancel()
-        lane.let_go()
         raise error
     # Until now a unit whose file is lost with its machine is done again. Behind the goodbye the other side may forget the run.
     keep(there, work.run, share, mine)

@@ -15,7 +15,7 @@ from typing import Any
 
 import ray
 from ray.util.metrics import Counter
-from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from .. import _core
@@ -27,8 +27,8 @@ from . import _keeper, _network
 #: The share of a store that pieces may take.
 ROOM = 0.7
 
-#: Seconds between looks at the lanes, and between questions of a door whether it is to end.
-LOOK, ASKS = 0.5, 0.1
+#: Seconds between looks at the lanes, and between looks of a door whether it has heard that it is to end.
+LOOK, HEARS = 0.5, 0.1
 
 
 class Engine:
@@ -37,7 +37,9 @@ class Engine:
     name = "the Ray cluster"
 
     def __init__(self) -> None:
-        self._keeper: Any = None
+        #: Who has the secret of the run, or is to have that of the next.
+        self._keeper: _keeper.Started | None = None
+        self._holds = False
 
     @functools.cached_property
     def width(self) -> int:
@@ -53,17 +55,23 @@ class Engine:
         """Looks for nodes that join."""
         return _network.Watch(accept, refuse)
 
-    def hold(self, start: _core.Start) -> _keeper.Kit:
-        """An actor has the secret."""
+    def prepare(self) -> None:
+        """Has an actor started, which can be told a secret a little later."""
         self.release()
-        kit, self._keeper = _keeper.keep(start)
-        return kit
+        self._keeper = _keeper.started()
+
+    def hold(self, start: _core.Start) -> _keeper.Kit:
+        """The actor has the secret. Each start has an actor of its own, for tasks of the one before know the name of theirs."""
+        if self._keeper is None or self._holds:
+            self.prepare()
+        self._holds = True
+        return _keeper.keep(start, self._keeper)
 
     def release(self) -> None:
-        """Ends that actor."""
-        if self._keeper is not None:
-            ray.kill(self._keeper)
-            self._keeper = None
+        """Ends the actor."""
+        keeper, self._keeper, self._holds = self._keeper, None, False
+        if keeper is not None:
+            ray.kill(keeper.actor)
 
     def exchange(self, items: Any, cut: engine.Cut, join: engine.Join, parts: int) -> tuple[list[Any], list[Any]]:
         """A task an item, whose pieces stay where it was, and a task a part, which reads them in place."""
@@ -112,7 +120,7 @@ class Engine:
 
     @contextlib.contextmanager
     def doors(self, spec: dict[str, Any], workers: int, count: int | None, advertise: list[str]) -> Iterator[Doors]:
-        """Actors, on nodes of their own as far as there are so many."""
+        """Tasks, on nodes of their own as far as there are so many."""
         host, _, port = spec["mine"]["listen"].rpartition(":")
         nodes = sum(bool(node["Alive"] and node["Resources"].get("CPU", 0) >= 1) for node in ray.nodes())
         count = count or max(1, min(nodes, workers))
@@ -124,14 +132,16 @@ class Engine:
             if not group.wait(60):
                 raise ConfigError(f"doors: the cluster has no room for {count} doors of a CPU each; ask for fewer, or for more nodes")
             place = [PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=i) for i in range(count)]
-            where = ray.get([_address.options(scheduling_strategy=one).remote() for one in place])
+            nodes_of = placement_group_table(group)["bundles_to_node_id"]
+            addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
+            where = [addresses[nodes_of[i]] for i in range(count)]
             # Each node has the same port, so that one balancer serves all. Doors that share a node have ports one after the other.
             ports = [int(port) + 1 + where[:i].count(address) for i, address in enumerate(where)]
             # A job that is bound to one address has its doors there, too.
             bound = host not in ("", "0.0.0.0", "[::]")
             told = advertise or [f"{host if bound else address}:{port}" for address, port in zip(where, ports)]
             opens = [functools.partial(_door.options(scheduling_strategy=one).remote, f"{host or '0.0.0.0'}:{port}") for one, port in zip(place, ports)]
-            yield Doors(opens, told, -(-workers // count), self._keeper)
+            yield Doors(opens, told, -(-workers // count), self._keeper.actor)
         finally:
             # With it end doors that have not heard that they are to.
             remove_placement_group(group)
@@ -236,41 +246,39 @@ def _dial(work: Work, number: int) -> str:
 
 
 @ray.remote(num_cpus=1, max_retries=-1)
-def _address() -> str:
-    """The address of the node, inside the cluster."""
-    return ray.util.get_node_ip_address()
-
-
-@ray.remote(num_cpus=1, max_retries=-1)
 def _door(listen: str, work: Work, seats: int) -> list[str]:
     """Takes lanes until the keeper says that the attempt is over; gives what they cost. A door is the same wherever it stands, so Ray starts it anew if its
     worker or its node dies, and the lanes that it had come again."""
     door, ended = lanes.Seats(), Event()
 
-    def ask() -> None:
+    def hear() -> None:
         # Not on the first thread: see `Kit.ask`.
-        keeper = None
-        while not ended.wait(ASKS):
+        keeper = asked = heard = None
+        while not heard and not ended.is_set():
             try:
                 keeper = keeper or ray.get_actor(work.kit.name)
-                over = ray.get(keeper.over.remote(work.attempt))
+                asked = asked or keeper.over.remote(work.attempt, heard)
+                if not ray.wait([asked], timeout=HEARS)[0]:
+                    continue
+                heard, asked = ray.get(asked), None
             except (ValueError, ray.exceptions.ActorDiedError):
                 # There is no keeper any more, and so no run.
-                over = True
+                heard = True
             except Exception:  # Whatever it is, it is asked again: a door that hears nothing would stay open.
+                asked = None
+                ended.wait(HEARS)
                 continue
-            if over is not None:
-                door.stop(now=over)
+            door.stop(now=heard)
 
-    asking = Thread(target=ask, name="vesica over", daemon=True)
-    asking.start()
+    hearing = Thread(target=hear, name="vesica over", daemon=True)
+    hearing.start()
     try:
         return door.serve(work, listen, seats, tell)
     finally:
         # Where this task was cancelled, too. The port is free for the next attempt.
         door.stop(now=True)
         ended.set()
-        asking.join()
+        hearing.join()
 
 
 def _results(refs: list[Any]) -> list[Any]:

@@ -9,6 +9,7 @@ from who listens, and not from who may submit work.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,15 +22,20 @@ from .. import _core
 from .._errors import InternalError
 
 
-@ray.remote(num_cpus=0, max_restarts=0)
+#: Calls that wait at once: one of each door.
+WAITING = 1 << 16
+
+
+@ray.remote(num_cpus=0, max_restarts=0, max_concurrency=WAITING)
 class Keeper:
     """Holds a run's secret."""
 
     def __init__(self) -> None:
         self._recipient = _core.Recipient()
         self._held: tuple[bytes, _core.Secret] | None = None
-        #: Of attempts whose doors are to end, whether they end now.
+        #: Of attempts whose doors are to end, whether they end now, and who waits for that.
         self._over: dict[int, bool] = {}
+        self._told = asyncio.Condition()
 
     def public(self) -> bytes:
         """The public key that the driver hands the secret to."""
@@ -46,13 +52,17 @@ class Keeper:
         start, secret = self._held
         return start, secret.hand(run, public)
 
-    def end(self, attempt: int, now: bool) -> None:
+    async def end(self, attempt: int, now: bool) -> None:
         """The doors of this attempt are to let nobody in any more; `now`, the lanes that are in end too."""
-        self._over[attempt] = now or self._over.get(attempt, False)
+        async with self._told:
+            self._over[attempt] = now or self._over.get(attempt, False)
+            self._told.notify_all()
 
-    def over(self, attempt: int) -> bool | None:
-        """Whether the doors of this attempt are to end `now`; None if they are not to end."""
-        return self._over.get(attempt)
+    async def over(self, attempt: int, heard: bool | None) -> bool:
+        """Whether the doors of this attempt are to end `now`: as soon as they are to end, and that is another word than was `heard`."""
+        async with self._told:
+            await self._told.wait_for(lambda: self._over.get(attempt, heard) != heard)
+            return self._over[attempt]
 
 
 @dataclass(frozen=True)
@@ -72,10 +82,26 @@ class Kit:
             return pool.submit(asked).result()
 
 
-def keep(start: _core.Start) -> tuple[Kit, Any]:
-    """A keeper of a run's start and secret, on this machine, and how it is asked. It ends with the driver."""
+@dataclass(frozen=True)
+class Started:
+    """A keeper that has nothing yet, and may still be starting. It ends with the driver."""
+
+    name: str
+    actor: Any
+    #: Its public key, when it has started.
+    public: Any
+
+
+def started() -> Started:
+    """A keeper on this machine. Who calls this does not wait for its worker."""
     name = f"vesica-{secrets.token_hex(16)}"
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    keeper = Keeper.options(name=name, scheduling_strategy=here).remote()
-    ray.get(keeper.hold.remote(name, start.to_bytes(), start.secret.hand(name, ray.get(keeper.public.remote()))))
-    return Kit(name), keeper
+    actor = Keeper.options(name=name, scheduling_strategy=here).remote()
+    return Started(name, actor, actor.public.remote())
+
+
+def keep(start: _core.Start, keeper: Started) -> Kit:
+    """Hands a run's start and secret to the keeper; gives how that is asked."""
+    handed = start.secret.hand(keeper.name, ray.get(keeper.public))
+    ray.get(keeper.actor.hold.remote(keeper.name, start.to_bytes(), handed))
+    return Kit(keeper.name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -21,13 +22,70 @@ from . import _network
 from ._engine import Engine
 
 
-class Matched(NamedTuple):
-    """What a run on a cluster gives."""
-
-    #: The rows that matched, as a `ray.data.Dataset`. None for a party that does not learn.
+class _Pair(NamedTuple):
     dataset: Any
+    report: Report
+
+
+class Matched(_Pair):
+    """What a run on a cluster gives: the tuple `(dataset, report)`, whose Dataset is made when it is first asked for. Example: `matched.report` makes
+    none; `matched.dataset`, `matched[0]` and `dataset, report = matched` do, and so do comparing and pickling.
+
+    So a caller who reads the files of the output by other means does not wait for it. Whenever it is made, it reads the files that the run has written,
+    and no others that have come to lie beside them.
+    """
+
+    __slots__ = ()
+
     #: The driver's report, with the lanes' costs added up.
     report: Report
+
+    @property
+    def dataset(self) -> Any:
+        """The rows that matched, as a `ray.data.Dataset`. None for a party that does not learn."""
+        return self[0]
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        return tuple(map(_made, found)) if isinstance(at, slice) else _made(found)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(_made, super().__iter__())
+
+    def __radd__(self, other: Any) -> Any:
+        return other + tuple(self)
+
+    def __repr__(self) -> str:
+        return f"Matched(dataset={self[0]!r}, report={self[1]!r})"
+
+
+class _Later:
+    """What stands in a tuple for something that is made when it is asked for."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.made = functools.cache(make)
+
+    def __repr__(self) -> str:
+        return repr(self.made())
+
+
+def _made(one: Any) -> Any:
+    return one.made() if isinstance(one, _Later) else one
+
+
+def _with_all_made(name: str) -> Callable[..., Any]:
+    """A method of tuples that would look at what stands in them."""
+
+    def method(self: Matched, *given: Any) -> Any:
+        return getattr(tuple(self), name)(*(tuple(one) if isinstance(one, Matched) else one for one in given))
+
+    return functools.wraps(getattr(tuple, name))(method)
+
+
+for _name in ("add", "contains", "eq", "ge", "gt", "hash", "le", "lt", "mul", "ne", "rmul"):
+    setattr(Matched, f"__{_name}__", _with_all_made(f"__{_name}__"))
+for _name in ("count", "index"):
+    setattr(Matched, _name, _with_all_made(_name))
 
 
 def run(
@@ -66,7 +124,7 @@ def run(
     how = {"storage": storage, "workers": workers, "doors": doors, "advertise": advertise, "accept": accept, "progress": progress}
     one = drive.of_files(Engine(), job, data, output, fields, how)
     report = one.run()
-    return Matched(_read(one.source.output) if one.learns else None, report)
+    return Matched(_Later(_reader(one.source.output)) if one.learns else None, report)
 
 
 def match(
@@ -109,14 +167,20 @@ def match(
     return Matched(one.source.result, report)
 
 
-def _read(place: output.Output) -> Any:
-    # Only who calls for a Dataset waits for what makes them.
-    import ray.data
+def _reader(place: output.Output) -> Callable[[], Any]:
+    """Makes the Dataset of the parts that are in their place now."""
+    address, names = place.address, [name for name, _, _ in place.parts()]
 
-    if "://" not in place.address:
-        return ray.data.read_parquet(place.address)
-    names = [{"part": name} for name, _, _ in place.parts()]
-    return ray.data.from_items(names, override_num_blocks=len(names)).map_batches(_Part(place.address), batch_size=1, batch_format="pyarrow")
+    def read() -> Any:
+        # Only who calls for a Dataset waits for what makes them.
+        import ray.data
+
+        if "://" not in address:
+            return ray.data.read_parquet([f"{address}/{name}" for name in names])
+        of_parts = ray.data.from_items([{"part": name} for name in names], override_num_blocks=len(names))
+        return of_parts.map_batches(_Part(address), batch_size=1, batch_format="pyarrow")
+
+    return read
 
 
 class _Part:

@@ -106,6 +106,9 @@ class Engine:
         """Nothing to watch."""
         return Unwatched()
 
+    def prepare(self) -> None:
+        """Nothing: the driver is there already."""
+
     def hold(self, start: _core.Start) -> Kit:
         """A thread of the driver answers workers."""
         self.release()

@@ -1,17 +1,17 @@
 //! What can be known of a service before it runs: `vesica check` and `vesica plan` of its documents.
 
-use crate::client::ask::{are_apart, files, local, removed};
 use crate::client::day::Texts;
-use crate::client::kept::{self, Past, read};
+use crate::client::kept::{self, Past};
+use crate::client::local::{are_apart, expected_rules, files, local, read, removed};
+use crate::client::talk::padded;
 use crate::error::Error;
 use crate::found;
 use crate::messages::ELEMENT;
-use crate::offer::{Offer, expected_rules, spelled};
+use crate::offer::{Offer, spelled};
 use crate::prepare::reading;
 use crate::prepare::secret;
 use crate::retrieve::epoch::date;
 use crate::suite::{self, Asking, Kind};
-use crate::wants::padded;
 use crate::{link, prepare};
 use std::fmt::Write;
 use vesica_job::numbers::{count, counted, size};

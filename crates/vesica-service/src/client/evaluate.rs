@@ -2,7 +2,6 @@
 
 use crate::error::Error;
 use crate::messages::{Counter, MOST_LANES, MOST_REFUSALS, shares};
-use crate::offer::Offer;
 use crate::refusal::{Pace, Remedy, remedy};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::rooms::scope;
@@ -11,16 +10,6 @@ use vesica_oprf::function::ClientFunction;
 use vesica_psi::unbalanced::{self, BATCH};
 use vesica_spec::service::AskPlan;
 use vesica_types::KeyDigest;
-
-/// The client's side of the function of an offer, with the public key of the state that is served.
-///
-/// # Errors
-/// If its public key is none.
-pub fn function(offer: &Offer, public: Result<Vec<u8>, String>) -> Result<Box<dyn ClientFunction>, Error> {
-    let public = public.map_err(Error::Sent)?;
-    vesica_suite::function::client(offer.curve, offer.verifiable.then_some(&public[..]))
-        .map_err(|why| Error::Sent(format!("an offer that cannot be used: {why}")))
-}
 
 /// Keys of a request whose answers are kept when all of them are there. The server has counted them before it answers, so a client that is killed
 /// meanwhile has asked for so many in vain. Tests have small tables.

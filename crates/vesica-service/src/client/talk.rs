@@ -1,19 +1,21 @@
 //! A conversation with the server, from the client's side: what it copies before it asks, and what it asks for then.
 
 use crate::client::day::Texts;
-use crate::client::evaluate::{KEPT_AT_ONCE, evaluate, function};
-use crate::client::kept::{self, Kept, Known, read};
+use crate::client::evaluate::{KEPT_AT_ONCE, evaluate};
+use crate::client::kept::{self, Kept, Known};
+use crate::client::local::{read, rules_of};
 use crate::client::output::{room, takes};
 use crate::error::Error;
 use crate::link;
 use crate::messages::{Counter, MOST_KEYS};
-use crate::offer::{Offer, rules_of};
+use crate::offer::Offer;
 use crate::retrieve::Copying;
 use crate::suite::{Asked, Copied, Fetched};
-use crate::wants::{Wants, padded};
+use crate::wants::Wants;
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, Io, World};
 use vesica_net::PeerLink;
+use vesica_oprf::function::ClientFunction;
 use vesica_spec::Rule;
 use vesica_spec::service::{AskPlan, By};
 use vesica_table::Table;
@@ -173,4 +175,20 @@ fn update<'a>(
     let mut copying = Copying { plan, offer: &offer, counter: &mut counter, world, ctl };
     let fetched = offer.kind().suite().copy(&described, &mut copying)?;
     Ok((counter, offer, fetched))
+}
+
+/// How many lookups the server sees of a client that has so many, and makes them a multiple of `batch`.
+pub fn padded(lookups: usize, batch: u64) -> u64 {
+    let least = if batch > 1 { 1 } else { 0 };
+    (lookups as u64).max(least).next_multiple_of(batch)
+}
+
+/// The client's side of the function of an offer, with the public key of the state that is served.
+///
+/// # Errors
+/// If its public key is none.
+pub fn function(offer: &Offer, public: Result<Vec<u8>, String>) -> Result<Box<dyn ClientFunction>, Error> {
+    let public = public.map_err(Error::Sent)?;
+    vesica_suite::function::client(offer.curve, offer.verifiable.then_some(&public[..]))
+        .map_err(|why| Error::Sent(format!("an offer that cannot be used: {why}")))
 }

@@ -940,7 +940,7 @@ mod tests {
             };
             // r·H(x), for the row that there is in both epochs.
             let ask = |counter: &mut Counter<'_>, epoch: &Epoch| -> Result<[u8; 32], Error> {
-                let function = crate::client::evaluate::function(&offer, epoch.public())?;
+                let function = crate::client::talk::function(&offer, epoch.public())?;
                 let asked = [KeyDigest(digest_of_index(0))];
                 Ok(crate::client::evaluate::request(
                     &*function,

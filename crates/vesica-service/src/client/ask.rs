@@ -4,7 +4,7 @@
 //! the protocol's ([`Copied`](crate::suite::Copied)).
 
 use crate::client::kept::{Ending, Kept};
-use crate::client::local::{are_apart, expected_rules, local, read, removed};
+use crate::client::local;
 use crate::client::output::write;
 use crate::client::report::{Work, report};
 use crate::client::talk::{Answered, converse};
@@ -46,21 +46,15 @@ impl Run {
 pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Run, Error> {
     let mut clock = Clock::start(ctl);
     let mut io = io;
-    local(plan, &io)?;
-    let removed = removed(plan)?;
-    are_apart(plan, &*io.table, removed.as_deref())?;
-    let endpoint = link::endpoint(plan, ctl)?;
-    let (rules, are_known) = expected_rules(plan)?;
+    let removed = local::check(plan, &io)?;
+    let call = link::call(plan, &io.world, ctl)?;
     let kept = Kept::open(plan, &io.world, ctl)?;
     // The table is read before the server hears of anything: how long that takes depends on rows that the server is not told of. So is what was kept,
     // of which there is more the larger the table is.
     let tables = (&*io.table, removed.as_deref());
-    let (wants, mut known) = read(plan, tables, &rules, kept.as_ref().map(Kept::past), &mut clock, ctl)?;
-    if are_known {
-        known.as_mut().map_or(Ok(()), |known| known.judged(ctl))?;
-    }
+    let (rules, wants, known) = local::read_first(plan, tables, kept.as_ref().map(Kept::past), &mut clock, ctl)?;
     let mut kept = kept.zip(known);
-    let link = clock.wait("connect", || link::connect(endpoint, &io.world, ctl))?;
+    let link = clock.wait("connect", call)?;
     let asked = converse(plan, (&io, removed.as_deref()), (rules, wants, &mut kept), &*link, &mut clock, ctl);
     let Answered { offer, rules, wants, outputs, lookups, lanes, server_rows, mut copied } =
         asked.inspect_err(|error| link::leave(&*link, error))?;

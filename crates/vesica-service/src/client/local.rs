@@ -31,29 +31,12 @@ pub fn files(plan: &AskPlan) -> Result<Io, Error> {
     Ok(Io { table: vesica_table::open(input)?, target, connections: Vec::new(), world: World::default() })
 }
 
-/// Fails if a file that the run writes is another one that it writes or reads, by whatever name, or a file of its tables.
+/// Fails if something is wrong with the files that a run reads and writes, as far as that is seen without the server. Gives the table of the keys
+/// that were removed, where there is one.
 ///
 /// # Errors
-/// The same, with both.
-pub fn are_apart(plan: &AskPlan, table: &dyn Table, removed: Option<&dyn Table>) -> Result<(), Error> {
-    let mut places = Places::default();
-    places.of_links(plan.identity.as_ref(), plan.trust.iter(), &plan.proxy);
-    places.kept("mine.cache", Some(&plan.cache));
-    let kept = plan.kept.as_ref();
-    places.read("mine.kept.key", kept.and_then(|kept| kept.key.file()));
-    if let Some(kept) = kept {
-        kept::files(&kept.path).iter().for_each(|file| places.kept("mine.kept.path", Some(file)));
-    }
-    places.output("mine.output.path", plan.output.as_ref());
-    places.output("mine.output.gained", kept.and_then(|kept| kept.gained.as_ref()));
-    places.output("mine.output.lost", kept.and_then(|kept| kept.lost.as_ref()));
-    places.written("mine.report", plan.report.as_deref());
-    let tables: Vec<_> = [table].into_iter().chain(removed).collect();
-    Ok(places.are_apart(&tables)?)
-}
-
-/// What is wrong with the table and the place for its rows, as far as that is seen without the server.
-pub fn local(plan: &AskPlan, io: &Io) -> Result<(), Error> {
+/// The first thing that is wrong.
+pub fn check(plan: &AskPlan, io: &Io) -> Result<Option<Box<dyn Table>>, Error> {
     let table = &*io.table;
     // Asks for the columns, and reads nothing yet.
     drop(table.keys(plan.input.as_ref().map_or(&[], |(_, keys)| keys), 1)?);
@@ -68,7 +51,30 @@ pub fn local(plan: &AskPlan, io: &Io) -> Result<(), Error> {
         }
     }
     plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
-    Ok(())
+    let removed = removed(plan)?;
+    are_apart(plan, table, removed.as_deref())?;
+    Ok(removed)
+}
+
+/// Fails if a file that the run writes is another one that it writes or reads, by whatever name, or a file of its tables.
+///
+/// # Errors
+/// The same, with both.
+fn are_apart(plan: &AskPlan, table: &dyn Table, removed: Option<&dyn Table>) -> Result<(), Error> {
+    let mut places = Places::default();
+    places.of_links(plan.identity.as_ref(), plan.trust.iter(), &plan.proxy);
+    places.kept("mine.cache", Some(&plan.cache));
+    let kept = plan.kept.as_ref();
+    places.read("mine.kept.key", kept.and_then(|kept| kept.key.file()));
+    if let Some(kept) = kept {
+        kept::files(&kept.path).iter().for_each(|file| places.kept("mine.kept.path", Some(file)));
+    }
+    places.output("mine.output.path", plan.output.as_ref());
+    places.output("mine.output.gained", kept.and_then(|kept| kept.gained.as_ref()));
+    places.output("mine.output.lost", kept.and_then(|kept| kept.lost.as_ref()));
+    places.written("mine.report", plan.report.as_deref());
+    let tables: Vec<_> = [table].into_iter().chain(removed).collect();
+    Ok(places.are_apart(&tables)?)
 }
 
 /// The table of the keys that were removed, where the plan has day files and names one. Nothing is written in its place.
@@ -87,15 +93,25 @@ pub fn removed(plan: &AskPlan) -> Result<Option<Box<dyn Table>>, Error> {
     Ok(Some(table))
 }
 
-/// The rules of each key column as far as they are known before the server is contacted, and whether they are: those of the offer that was
-/// fetched before, if it is the one that the plan pins; else none.
+/// The keys that a plan's tables are about, with the rules by which they were read, and what is kept of them. The rules are those of the offer that
+/// was fetched before, if it is the one that the plan pins; else there are none, and the keys may have to be read again by the offer's.
 ///
 /// # Errors
-/// As [`rules_of`].
-pub fn expected_rules(plan: &AskPlan) -> Result<(Vec<Vec<Rule>>, bool), Error> {
-    let kept = Offer::load(&plan.cache).ok().filter(|offer| plan.offer.is_none_or(|pinned| offer.hash() == pinned));
-    let kept = kept.and_then(|offer| rules_of(plan, &offer.rules).ok()).map(|rules| (rules, true));
-    kept.map_or_else(|| Ok((rules_of(plan, &Rules::default())?, false)), Ok)
+/// As [`read`]; day files of an earlier day, where the rules are known.
+pub fn read_first(
+    plan: &AskPlan,
+    tables: (&dyn Table, Option<&dyn Table>),
+    past: Option<&Past<'_>>,
+    clock: &mut Clock<'_>,
+    ctl: &Control,
+) -> Result<(Vec<Vec<Rule>>, Wants, Option<Known>), Error> {
+    let offer = Offer::load(&plan.cache).ok().filter(|offer| plan.offer.is_none_or(|pinned| offer.hash() == pinned));
+    let offered = offer.and_then(|offer| rules_of(plan, &offer.rules).ok());
+    let are_known = offered.is_some();
+    let rules = offered.map_or_else(|| rules_of(plan, &Rules::default()), Ok)?;
+    let (wants, mut known) = read(plan, tables, &rules, past, clock, ctl)?;
+    known.as_mut().filter(|_| are_known).map_or(Ok(()), |known| known.judged(ctl))?;
+    Ok((rules, wants, known))
 }
 
 /// These rules for each key column of the client's table.

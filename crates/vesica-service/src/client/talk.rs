@@ -36,8 +36,7 @@ pub struct Brought {
 /// Faults of the plan's files; those of connecting; a server with another offer, or one that sends what cannot be.
 pub fn fetch(plan: &AskPlan, world: &World, ctl: &Control) -> Result<Brought, Error> {
     let mut clock = Clock::start(ctl);
-    let endpoint = link::endpoint(plan, ctl)?;
-    let link = clock.wait("connect", || link::connect(endpoint, world, ctl))?;
+    let link = clock.wait("connect", link::call(plan, world, ctl)?)?;
     let fetched = || {
         let (mut counter, offer, Fetched { rows, news, .. }) = update(plan, &*link, world, ctl)?;
         counter.end()?;

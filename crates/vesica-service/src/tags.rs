@@ -105,6 +105,7 @@ impl Suite for Tags {
             rows: store.len(),
             news,
             is_silent: false,
+            public: offer.public(),
             copied: Box::new(Cache { offer: (*offer).clone(), store }),
         })
     }
@@ -314,10 +315,6 @@ const TOGETHER: usize = 1 << 16;
 impl Copied for Cache {
     fn state(&self) -> Vec<u8> {
         self.store.manifest().encode()
-    }
-
-    fn public(&self) -> Result<Vec<u8>, String> {
-        self.offer.public()
     }
 
     /// All of the copy is compared with its sums before a key is looked up. So whether it has to be fetched again depends on no key,

@@ -82,7 +82,7 @@ pub fn converse(
     ctl: &Control,
 ) -> Result<Answered, Error> {
     let (mut counter, offer, fetched) = update(plan, link, &io.world, ctl)?;
-    let Fetched { rows: server_rows, news, is_silent, mut copied } = fetched;
+    let Fetched { rows: server_rows, news, is_silent, public, mut copied } = fetched;
     news.into_iter().for_each(|news| ctl.note(news));
     if let Some((kept, _)) = kept {
         kept.check(&counter.server(), &copied.state())?;
@@ -114,37 +114,32 @@ pub fn converse(
     let bytes = if plan.day.is_some() { texts } else { io.table.bytes().unwrap_or(0) };
     room(plan, io, &offer, (wants.rows - wants.empty, bytes), kept_bytes)?;
     copied.prepare(plan, lookups, clock)?;
-    let (outputs, lanes) = match kept {
-        _ if !offer.has_function() => (wants.digests.clone(), 1),
-        None => {
-            let function = function(&offer, copied.public())?;
-            let (mut outputs, keys) = (Vec::with_capacity(wants.digests.len()), wants.digests.iter().copied());
-            let take = |_: &[_], answers: &[[u8; 32]]| {
-                outputs.extend(answers.iter().take(wants.digests.len() - outputs.len()));
-                Ok(())
-            };
-            let all = (keys, lookups, MOST_KEYS);
-            let evaluate = || evaluate((plan, &io.world), &*function, all, &mut counter, take, ctl);
-            let lanes = clock.phase("ask", "keys", Some(lookups), evaluate)?;
-            (outputs, lanes)
-        }
-        Some((kept, known)) => {
-            let function = function(&offer, copied.public())?;
-            let (mut outputs, new) = (std::mem::take(&mut known.outputs), &known.new);
-            kept.recalled();
-            kept.begin(&offer)?;
-            let (mut places, keys) = (new.iter(), new.iter().map(|&want| wants.digests[want as usize]));
-            // Made-up keys and their answers are written like others: the server sees how long that takes.
-            let keep = |keys: &[_], answers: &[_]| {
-                kept.answered(keys, answers)?;
-                answers.iter().zip(&mut places).for_each(|(answer, &want)| outputs[want as usize] = *answer);
-                Ok(())
-            };
-            let all = (keys, lookups, KEPT_AT_ONCE);
-            let evaluate = || evaluate((plan, &io.world), &*function, all, &mut counter, keep, ctl);
-            let lanes = clock.phase("ask", "keys", Some(lookups), evaluate)?;
-            (outputs, lanes)
-        }
+    let (outputs, lanes) = if offer.has_function() {
+        let function = function(&offer, public)?;
+        // Where answers are kept, what was asked for before is not asked for again.
+        let (mut log, new, mut outputs, most) = match kept {
+            None => (None, None, vec![[0; 32]; wants.digests.len()], MOST_KEYS),
+            Some((kept, known)) => {
+                kept.recalled();
+                kept.begin(&offer)?;
+                (Some(kept), Some(&known.new[..]), std::mem::take(&mut known.outputs), KEPT_AT_ONCE)
+            }
+        };
+        let want = |at: usize| new.map_or(at, |new| new[at] as usize);
+        let mut places = 0..new.map_or(wants.digests.len(), <[_]>::len);
+        let keys = places.clone().map(|at| wants.digests[want(at)]);
+        // Made-up keys and their answers are written like others: the server sees how long that takes.
+        let take = |keys: &[_], answers: &[[u8; 32]]| {
+            log.as_mut().map_or(Ok(()), |kept| kept.answered(keys, answers))?;
+            answers.iter().zip(&mut places).for_each(|(answer, at)| outputs[want(at)] = *answer);
+            Ok(())
+        };
+        let all = (keys, lookups, most);
+        let evaluate = || evaluate((plan, &io.world), &*function, all, &mut counter, take, ctl);
+        let lanes = clock.phase("ask", "keys", Some(lookups), evaluate)?;
+        (outputs, lanes)
+    } else {
+        (wants.digests.clone(), 1)
     };
     copied.retrieve(
         Asked { plan, wants: &wants, outputs: &outputs, lookups, world: &io.world },

@@ -93,8 +93,15 @@ pub fn copy(scheme: &'static dyn Scheme, described: &[u8], copying: &mut Copying
     let places = Places::new(offer, &epoch, scheme, copied.filter)?;
     let news = copied.news.map(|what| format!("fetched {}: {what}", epoch.spelled()));
     let (rows, is_silent) = (epoch.rows, retrieval.sizes().query == 0 && !offer.has_function());
+    let public = epoch.public();
     let (offer, scheme, client) = (offer.clone(), retrieval, copied.client);
-    Ok(Fetched { rows, news, is_silent, copied: Box::new(Cache { offer, epoch, scheme, client, places, _lock: lock }) })
+    Ok(Fetched {
+        rows,
+        news,
+        is_silent,
+        public,
+        copied: Box::new(Cache { offer, epoch, scheme, client, places, _lock: lock }),
+    })
 }
 
 /// A part of an epoch, and how many bytes of it came from the server, if it was not all in the cache.

@@ -38,10 +38,6 @@ pub struct Cache {
 }
 
 impl Copied for Cache {
-    fn public(&self) -> Result<Vec<u8>, String> {
-        self.epoch.public()
-    }
-
     fn prepare(&self, plan: &AskPlan, lookups: u64, _: &mut Clock<'_>) -> Result<(), Error> {
         room_for_answers(plan.memory, &*self.scheme, self.epoch.width, lookups * self.places.each() as u64)
     }

@@ -170,12 +170,15 @@ impl<'a> Counter<'a> {
         self.ch.peer().name().to_owned()
     }
 
-    /// Puts a question, and hears whether there is an answer.
-    fn put(&mut self, question: Question) -> std::result::Result<(), Error> {
+    /// Puts a question, and hears whether there is an answer. Gives the line on which that comes; for [`Question::Retrieve`], queries go on it.
+    ///
+    /// # Errors
+    /// Those of the channel; [`Error::Refused`].
+    pub fn put(&mut self, question: Question) -> std::result::Result<&mut dyn Channel, Error> {
         self.ch.send(&question.encode())?;
         let said = self.ch.recv(MOST_WORDS)?;
         match said.split_first() {
-            Some((0, [])) => Ok(()),
+            Some((0, [])) => Ok(&mut *self.ch),
             Some((1, words)) => {
                 let words = String::from_utf8_lossy(words);
                 // What a stranger writes is shown on a terminal.
@@ -200,26 +203,8 @@ impl<'a> Counter<'a> {
     /// # Errors
     /// Those of the channel; [`Error::Refused`].
     pub fn describe(&mut self) -> std::result::Result<(Vec<u8>, Vec<u8>), Error> {
-        self.put(Question::Describe)?;
-        Ok((self.ch.recv(offer::MOST_BYTES)?, self.ch.recv(MOST_MANIFEST_BYTES)?))
-    }
-
-    /// A part whose chunks have so many bytes of sums. `begin` gets these, and says which chunks are wanted and what `each` adds them to, one by
-    /// one.
-    ///
-    /// # Errors
-    /// Those of the channel, of `begin` and of `each`; [`Error::Refused`].
-    pub fn part<W>(
-        &mut self,
-        part: usize,
-        sums_bytes: u64,
-        begin: impl FnOnce(Vec<u8>) -> std::result::Result<(Range<u64>, W), Error>,
-        mut each: impl FnMut(&mut W, &[u8]) -> std::result::Result<(), Error>,
-    ) -> std::result::Result<W, Error> {
-        let sums = self.sums(part, sums_bytes)?;
-        let (chunks, mut whole) = begin(sums)?;
-        self.chunks(part, chunks, |chunk| each(&mut whole, chunk))?;
-        Ok(whole)
+        let ch = self.put(Question::Describe)?;
+        Ok((ch.recv(offer::MOST_BYTES)?, ch.recv(MOST_MANIFEST_BYTES)?))
     }
 
     /// The sums of a part, of which there are so many bytes.
@@ -230,8 +215,7 @@ impl<'a> Counter<'a> {
         if bytes > self.ch.window() as u64 {
             return Err(Error::Sent(format!("a manifest whose part {part} is too large to be fetched")));
         }
-        self.put(Question::Sums { part: part as u64 })?;
-        Ok(self.ch.recv_exact(bytes as usize)?)
+        Ok(self.put(Question::Sums { part: part as u64 })?.recv_exact(bytes as usize)?)
     }
 
     /// These chunks of a part, up to its last one.
@@ -247,17 +231,8 @@ impl<'a> Counter<'a> {
         if chunks.is_empty() {
             return Ok(());
         }
-        self.put(Question::Chunks { part: part as u64, from: chunks.start })?;
-        chunks.try_for_each(|_| each(&self.ch.recv(CHUNK)?))
-    }
-
-    /// Asks leave to retrieve so many records of an epoch, and gives the line on which queries go.
-    ///
-    /// # Errors
-    /// Those of the channel; [`Error::Refused`].
-    pub fn retrieve(&mut self, epoch: u64, queries: u64) -> std::result::Result<&mut dyn Channel, Error> {
-        self.put(Question::Retrieve { epoch, queries })?;
-        Ok(&mut *self.ch)
+        let ch = self.put(Question::Chunks { part: part as u64, from: chunks.start })?;
+        chunks.try_for_each(|_| each(&ch.recv(CHUNK)?))
     }
 
     /// Asks leave for so many keys, and gives the lines on which they are asked for.

@@ -202,26 +202,21 @@ impl Copying<'_, '_> {
         mut each: impl FnMut(&mut W, &[u8]) -> Result<(), Error>,
     ) -> Result<(u64, W), Error> {
         let Self { counter, ctl, .. } = self;
-        let begun = |sums: Vec<u8>| {
-            if hex(blake3::hash(&sums).as_bytes()) != wanted.sums {
-                return Err(Error::Sent("sums that are not those of its epoch".into()));
-            }
-            let (before, whole) = begin(&sums)?;
-            ctl.event(Event::Phase { name: phase, of: "bytes", total: Some(wanted.bytes) });
-            let start = SystemClock.now();
-            let chunks = before.div_ceil(CHUNK as u64)..sums.len() as u64 / 32;
-            Ok((chunks, (sums, start, before, before, whole)))
-        };
-        let all = wanted.bytes.div_ceil(CHUNK as u64) * 32;
-        let (_, start, before, done, whole) =
-            counter.part(wanted.number, all, begun, |(sums, _, _, done, whole), chunk| {
-                ctl.check()?;
-                check(chunk, &sums[32 * (*done / CHUNK as u64) as usize..][..32])?;
-                each(whole, chunk)?;
-                *done += chunk.len() as u64;
-                ctl.event(Event::Done(*done));
-                Ok(())
-            })?;
+        let sums = counter.sums(wanted.number, wanted.bytes.div_ceil(CHUNK as u64) * 32)?;
+        if hex(blake3::hash(&sums).as_bytes()) != wanted.sums {
+            return Err(Error::Sent("sums that are not those of its epoch".into()));
+        }
+        let (before, mut whole) = begin(&sums)?;
+        ctl.event(Event::Phase { name: phase, of: "bytes", total: Some(wanted.bytes) });
+        let (start, mut done) = (SystemClock.now(), before);
+        counter.chunks(wanted.number, before.div_ceil(CHUNK as u64)..sums.len() as u64 / 32, |chunk| {
+            ctl.check()?;
+            check(chunk, &sums[32 * (done / CHUNK as u64) as usize..][..32])?;
+            each(&mut whole, chunk)?;
+            done += chunk.len() as u64;
+            ctl.event(Event::Done(done));
+            Ok(())
+        })?;
         let copied = done - before;
         ctl.event(Event::PhaseEnd { name: phase, of: "bytes", wall: SystemClock.since(start), bytes: (0, copied) });
         Ok((copied, whole))

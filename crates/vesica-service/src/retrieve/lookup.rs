@@ -7,7 +7,7 @@ use super::epoch::{CHUNK, Epoch};
 use super::{Client, Copying, Retrieval, Scheme, has_reals, misused, reals, unpad};
 use crate::error::Error;
 use crate::found::{Hit, Lost, Texts, Value};
-use crate::messages::{Counter, MOST_KEYS};
+use crate::messages::{Counter, MOST_KEYS, Question};
 use crate::offer::Offer;
 use crate::suite::{Asked, Copied, Earlier};
 use crate::values;
@@ -106,7 +106,7 @@ impl Cache {
             let begin = client.begin(rng);
             let mut ch = match sizes.query {
                 0 => None,
-                _ => Some(counter.retrieve(name, part.len() as u64)?),
+                _ => Some(counter.put(Question::Retrieve { epoch: name, queries: part.len() as u64 })?),
             };
             if let Some(ch) = &mut ch {
                 begin.chunks(CHUNK).try_for_each(|piece| ch.send(piece))?;

@@ -707,7 +707,7 @@ mod tests {
             let fetch = || -> Result<Vec<u8>, Error> {
                 let (link, _) = visit("alice");
                 let mut counter = Counter::open(&*link)?;
-                let ch = counter.retrieve(epoch.name(), 1)?;
+                let ch = counter.put(Question::Retrieve { epoch: epoch.name(), queries: 1 })?;
                 ch.send(keys)?;
                 ch.send(&query)?;
                 let answer = ch.recv_exact(scheme.sizes().answer)?;
@@ -718,8 +718,10 @@ mod tests {
             let beside = |silent: &[&str], work: &dyn Fn() -> Result<Vec<u8>, Error>| {
                 let links: Vec<_> = silent.iter().map(|client| visit(client)).collect();
                 let mut counters: Vec<_> = links.iter().map(|(link, _)| Counter::open(&**link).unwrap()).collect();
-                let mut lines: Vec<_> =
-                    counters.iter_mut().map(|counter| counter.retrieve(epoch.name(), 1).unwrap()).collect();
+                let mut lines: Vec<_> = counters
+                    .iter_mut()
+                    .map(|counter| counter.put(Question::Retrieve { epoch: epoch.name(), queries: 1 }).unwrap())
+                    .collect();
                 lines.iter_mut().for_each(|line| line.send(keys).unwrap());
                 let worked = work();
                 for line in lines {
@@ -773,7 +775,7 @@ mod tests {
             let refused = [
                 counter.sums(0, sums).unwrap_err(),
                 counter.chunks(0, 0..1, |_| Ok(())).unwrap_err(),
-                counter.retrieve(told, 1).err().unwrap(),
+                counter.put(Question::Retrieve { epoch: told, queries: 1 }).err().unwrap(),
             ];
             for error in refused {
                 assert!(matches!(error, Error::Refused { .. }), "{error}");
@@ -783,7 +785,7 @@ mod tests {
             counter.sums(0, sums).unwrap();
             let mut rng = SessionRng::from_os().unwrap();
             let mut reader = scheme.reader(hint, &mut rng).unwrap();
-            let ch = counter.retrieve(epoch.name(), 1).unwrap();
+            let ch = counter.put(Question::Retrieve { epoch: epoch.name(), queries: 1 }).unwrap();
             ch.send(&reader.round(&[Some(vec![7])], &mut rng).unwrap()).unwrap();
             reader.take(&ch.recv_exact(scheme.sizes().answer).unwrap()).unwrap();
             let record = reader.records().unwrap().remove(0).unwrap();
@@ -811,7 +813,7 @@ mod tests {
             scope.spawn(move || converse(answers, here, ctl));
             let mut counter = Counter::open(&*there).unwrap();
             let round = scheme.together();
-            let ch = counter.retrieve(epoch.name(), round + 1).unwrap();
+            let ch = counter.put(Question::Retrieve { epoch: epoch.name(), queries: round + 1 }).unwrap();
             ch.send(&query.repeat(round as usize)).unwrap();
             ch.recv_exact(round as usize * scheme.sizes().answer).unwrap();
             for is_last in [false, true] {
@@ -1018,7 +1020,7 @@ mod tests {
                     scope.spawn(move || {
                         let mut counter = Counter::open(&*there).unwrap();
                         while Instant::now() < until {
-                            let ch = counter.retrieve(name, 1).unwrap();
+                            let ch = counter.put(Question::Retrieve { epoch: name, queries: 1 }).unwrap();
                             ch.send(query).unwrap();
                             ch.recv_exact(scheme.sizes().answer).unwrap();
                             rows.fetch_add(1, Ordering::Relaxed);

@@ -19,7 +19,7 @@ use vesica_pir::PirError;
 use vesica_pir::bucket::Buckets;
 use vesica_pir::keyword::Filter;
 use vesica_session::SessionRng;
-use vesica_spec::service::{AskPlan, By};
+use vesica_spec::service::AskPlan;
 
 /// What a client has of an epoch.
 pub struct Cache {
@@ -189,23 +189,6 @@ pub enum Places {
 }
 
 impl Places {
-    /// The places of an epoch. There is a filter where the scheme has sums of records.
-    ///
-    /// # Errors
-    /// If no table of buckets has these sizes.
-    pub fn new(
-        offer: &Offer,
-        epoch: &Epoch,
-        scheme: &'static dyn Scheme,
-        filter: Option<Filter>,
-    ) -> Result<Self, Error> {
-        Ok(match (offer.by(), filter) {
-            (By::Index, _) => Places::Numbers(scheme),
-            (By::Key, Some(filter)) => Places::Filter(Box::new(filter)),
-            (By::Key, None) => Places::Buckets(epoch.buckets(offer)?),
-        })
-    }
-
     /// Queries that one row takes.
     pub fn each(&self) -> usize {
         if matches!(self, Places::Buckets(_)) { 2 } else { 1 }

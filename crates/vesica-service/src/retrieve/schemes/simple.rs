@@ -6,6 +6,7 @@
 //! or tag. All of that is the service's, for every scheme.
 
 use super::super::changes;
+use super::super::copying::Whole;
 use super::super::desk::Files;
 use super::super::epoch::Epoch;
 use super::super::lookup::{Linear, Messages};
@@ -152,8 +153,12 @@ impl<P: MatrixPir + 'static> Retrieval for Matrix<P> {
         Ok(self.read(self.scheme.take_hint(copy)?))
     }
 
-    fn client(&self, epoch: &Epoch, copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
-        let [(mut copy, copied), (log, patches)] = copying.copy(epoch)?;
+    fn client(
+        &self,
+        epoch: &Epoch,
+        [(mut copy, copied), (log, patches)]: [Whole; 2],
+        copying: &mut Copying<'_, '_>,
+    ) -> Result<Ready, Error> {
         let changes = changes::entries(&log).ok_or_else(|| Error::Sent("a log of changes that is none".into()))?;
         let due = self.scheme.sizes().hint as usize;
         if copy.len() < due {

@@ -15,9 +15,9 @@ use crate::wants::Wants;
 use std::fs::File;
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, Event};
-use vesica_pir::PirError;
 use vesica_pir::bucket::Buckets;
 use vesica_pir::keyword::Filter;
+use vesica_pir::{Pir, PirError};
 use vesica_session::SessionRng;
 use vesica_spec::service::AskPlan;
 
@@ -269,7 +269,27 @@ pub trait Messages {
     fn decode(&self, secret: Self::Secret, answer: &[u8]) -> Result<Vec<u8>, PirError>;
 }
 
-/// The client of such a scheme: queries that were made, and their answers.
+/// A scheme that has no sessions, with what its client copied.
+pub struct Held<P: Pir> {
+    /// The scheme.
+    pub scheme: P,
+    /// What was copied.
+    pub hint: P::Hint,
+}
+
+impl<P: Pir> Messages for Held<P> {
+    type Secret = P::Secret;
+
+    fn query(&mut self, records: &[u64], rng: &mut SessionRng) -> Result<(P::Secret, Vec<u8>), PirError> {
+        self.scheme.query_sum(&self.hint, records, rng)
+    }
+
+    fn decode(&self, secret: P::Secret, answer: &[u8]) -> Result<Vec<u8>, PirError> {
+        self.scheme.decode(&self.hint, secret, answer)
+    }
+}
+
+/// The client of a scheme that has [`Messages`]: queries that were made, and their answers.
 pub struct Linear<M: Messages> {
     messages: M,
     /// The secrets of each round, and the answers to it, one behind the other.

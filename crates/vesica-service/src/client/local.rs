@@ -120,7 +120,7 @@ pub fn read_first(
 /// If there are not as many columns as they are for.
 pub fn rules_of(plan: &AskPlan, rules: &Rules) -> Result<Vec<Vec<Rule>>, Error> {
     let columns = plan.input.as_ref().map_or(0, |(_, keys)| keys.len());
-    Ok(vesica_spec::service::rules(rules, columns)?)
+    Ok(vesica_spec::rules("service.rules", rules, columns)?)
 }
 
 /// The keys that a plan's tables are about, and what is kept of them. The tables are the plan's, or the one of the keys that were added and the one of

@@ -189,15 +189,6 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Says goodbye, and closes the connection in good order. No question can be put behind it.
-    ///
-    /// # Errors
-    /// Those of the channel.
-    pub fn end(&mut self) -> std::result::Result<(), Error> {
-        self.put(Question::End)?;
-        Ok(self.link.close()?)
-    }
-
     /// The offer and the manifest, as they were sent.
     ///
     /// # Errors
@@ -235,15 +226,16 @@ impl<'a> Counter<'a> {
         chunks.try_for_each(|_| each(&ch.recv(CHUNK)?))
     }
 
-    /// Asks leave for so many keys, and gives the lines on which they are asked for.
+    /// Asks leave for so many keys, and gives the lines on which they are asked for, with the keys that go on each.
     ///
     /// # Errors
     /// Those of the channel; [`Error::Refused`].
-    pub fn ask(&mut self, keys: u64, lanes: u64) -> std::result::Result<Vec<Box<dyn Channel>>, Error> {
+    pub fn ask(&mut self, keys: u64, lanes: u64) -> std::result::Result<Vec<(Box<dyn Channel>, Range<u64>)>, Error> {
         self.put(Question::Ask { keys, lanes })?;
         let request = self.requests;
         self.requests += 1;
-        Ok((0..lanes).map(|number| self.link.line(&lane(request, number))).collect::<Result<_>>()?)
+        let line = |(number, keys)| self.link.line(&lane(request, number)).map(|line| (line, keys));
+        Ok((0..).zip(shares(keys, lanes)).map(line).collect::<Result<_>>()?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! From keys to what the server's function makes of them: the client's side of the questions for keys.
 
 use crate::error::Error;
-use crate::messages::{Counter, MOST_LANES, MOST_REFUSALS, shares};
+use crate::messages::{Counter, MOST_LANES, MOST_REFUSALS};
 use crate::refusal::{Pace, Remedy, remedy};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::rooms::scope;
@@ -107,7 +107,7 @@ pub fn request(
     let lines = counter.ask(asked.len() as u64, lanes)?;
     let mut answers: Vec<Result<Vec<[u8; 32]>, Error>> = lines.iter().map(|_| Ok(Vec::new())).collect();
     scope(&*world.turns, |threads| {
-        for ((mut line, share), answer) in lines.into_iter().zip(shares(asked.len() as u64, lanes)).zip(&mut answers) {
+        for ((mut line, share), answer) in lines.into_iter().zip(&mut answers) {
             let asked = &asked[share.start as usize..share.end as usize];
             let mut on_a_lane = move || -> Result<Vec<[u8; 32]>, Error> {
                 let (mut rng, mut all) = (world.rng()?, Vec::with_capacity(asked.len()));

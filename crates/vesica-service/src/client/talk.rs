@@ -7,7 +7,7 @@ use crate::client::local::{read, rules_of};
 use crate::client::output::{room, takes};
 use crate::error::Error;
 use crate::link;
-use crate::messages::{Counter, MOST_KEYS};
+use crate::messages::{Counter, MOST_KEYS, Question};
 use crate::offer::Offer;
 use crate::retrieve::Copying;
 use crate::suite::{Asked, Copied, Fetched};
@@ -39,7 +39,7 @@ pub fn fetch(plan: &AskPlan, world: &World, ctl: &Control) -> Result<Brought, Er
     let link = clock.wait("connect", link::call(plan, world, ctl)?)?;
     let fetched = || {
         let (mut counter, offer, Fetched { rows, news, .. }) = update(plan, &*link, world, ctl)?;
-        counter.end()?;
+        part(&mut counter, &*link)?;
         Ok(Brought { rows, of: offer.kind().suite().counts(), new: news })
     };
     fetched().inspect_err(|error| link::leave(&*link, error))
@@ -89,7 +89,7 @@ pub fn converse(
     }
     // Where everything is here already, the server goes before a row is looked up: it does not see how many there are.
     if is_silent {
-        counter.end()?;
+        part(&mut counter, link)?;
     }
     // The columns that come with a row are known, and where they go must be good before the table is read again, and before rows are paid for.
     takes(plan, io, &offer.values)?;
@@ -148,7 +148,7 @@ pub fn converse(
         ctl,
     )?;
     if !is_silent {
-        counter.end()?;
+        part(&mut counter, link)?;
     }
     Ok(Answered { offer, copied, rules, wants, outputs, lookups, lanes, server_rows })
 }
@@ -169,6 +169,15 @@ fn update<'a>(
     let mut copying = Copying { plan, offer: &offer, counter: &mut counter, world, ctl };
     let fetched = offer.kind().suite().copy(&described, &mut copying)?;
     Ok((counter, offer, fetched))
+}
+
+/// Says goodbye, and closes the connection in good order. No question can be put behind it.
+///
+/// # Errors
+/// Those of the connection.
+fn part(counter: &mut Counter<'_>, link: &dyn PeerLink) -> Result<(), Error> {
+    counter.put(Question::End)?;
+    Ok(link.close()?)
 }
 
 /// How many lookups the server sees of a client that has so many, and makes them a multiple of `batch`.

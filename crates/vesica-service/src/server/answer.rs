@@ -711,7 +711,8 @@ mod tests {
                 ch.send(keys)?;
                 ch.send(&query)?;
                 let answer = ch.recv_exact(scheme.sizes().answer)?;
-                counter.end()?;
+                counter.put(Question::End)?;
+                link.close()?;
                 Ok(answer)
             };
             // Does something while these clients are silent, and waits for their end.
@@ -790,7 +791,8 @@ mod tests {
             reader.take(&ch.recv_exact(scheme.sizes().answer).unwrap()).unwrap();
             let record = reader.records().unwrap().remove(0).unwrap();
             assert_eq!(unpad(&epoch.salt(), &digest_of_index(7), &record), Some(&value(7, 20)[..]));
-            counter.end().unwrap();
+            counter.put(Question::End).unwrap();
+            there.close().unwrap();
         });
     }
 
@@ -884,9 +886,9 @@ mod tests {
             // Nearly too late, and the other line has sent nothing meanwhile.
             std::thread::sleep(patience / 2);
             let began = Instant::now();
-            lines[0].send(&element).unwrap();
-            assert_eq!(lines[0].recv(1 << 10).unwrap().len(), element.len());
-            let heard = lines[1].recv(1 << 10).unwrap_err().to_string();
+            lines[0].0.send(&element).unwrap();
+            assert_eq!(lines[0].0.recv(1 << 10).unwrap().len(), element.len());
+            let heard = lines[1].0.recv(1 << 10).unwrap_err().to_string();
             assert!(heard.contains("kept this side waiting"), "{heard}");
             assert!(began.elapsed() > patience * 3 / 4, "{:?}", began.elapsed());
         });
@@ -1025,7 +1027,8 @@ mod tests {
                             ch.recv_exact(scheme.sizes().answer).unwrap();
                             rows.fetch_add(1, Ordering::Relaxed);
                         }
-                        counter.end().unwrap();
+                        counter.put(Question::End).unwrap();
+                        there.close().unwrap();
                     });
                 }
             });

@@ -20,7 +20,7 @@ use crate::offer;
 use std::ops::Range;
 use vesica_net::PeerLink;
 use vesica_session::{Channel, Misbehaviour, Result};
-use vesica_store::{CHUNK, MOST_MANIFEST_BYTES};
+use vesica_store::MOST_MANIFEST_BYTES;
 
 /// The line that questions and answers take.
 pub const LINE: &str = "service";
@@ -170,7 +170,8 @@ impl<'a> Counter<'a> {
         self.ch.peer().name().to_owned()
     }
 
-    /// Puts a question, and hears whether there is an answer. Gives the line on which that comes; for [`Question::Retrieve`], queries go on it.
+    /// Puts a question, and hears whether there is an answer. Gives the line on which that comes: for [`Question::Chunks`] one by one up to the last
+    /// one, for [`Question::Retrieve`] to queries that go on it.
     ///
     /// # Errors
     /// Those of the channel; [`Error::Refused`].
@@ -207,23 +208,6 @@ impl<'a> Counter<'a> {
             return Err(Error::Sent(format!("a manifest whose part {part} is too large to be fetched")));
         }
         Ok(self.put(Question::Sums { part: part as u64 })?.recv_exact(bytes as usize)?)
-    }
-
-    /// These chunks of a part, up to its last one.
-    ///
-    /// # Errors
-    /// Those of the channel and of `each`; [`Error::Refused`].
-    pub fn chunks(
-        &mut self,
-        part: usize,
-        mut chunks: Range<u64>,
-        mut each: impl FnMut(&[u8]) -> std::result::Result<(), Error>,
-    ) -> std::result::Result<(), Error> {
-        if chunks.is_empty() {
-            return Ok(());
-        }
-        let ch = self.put(Question::Chunks { part: part as u64, from: chunks.start })?;
-        chunks.try_for_each(|_| each(&ch.recv(CHUNK)?))
     }
 
     /// Asks leave for so many keys, and gives the lines on which they are asked for, with the keys that go on each.

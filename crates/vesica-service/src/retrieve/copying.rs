@@ -4,6 +4,7 @@ use super::epoch::{self, CHUNK, Epoch, SKEW, date};
 use super::lookup::{Cache, Places};
 use super::{Copying, Ready, Scheme};
 use crate::error::Error;
+use crate::messages::Question;
 use crate::offer::{Offer, hex, unhex};
 use crate::suite::Fetched;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -218,14 +219,19 @@ impl Copying<'_, '_> {
         let (before, mut whole) = begin(&sums)?;
         ctl.event(Event::Phase { name: phase, of: "bytes", total: Some(wanted.bytes) });
         let (start, mut done) = (SystemClock.now(), before);
-        counter.chunks(wanted.number, before.div_ceil(CHUNK as u64)..sums.len() as u64 / 32, |chunk| {
-            ctl.check()?;
-            check(chunk, &sums[32 * (done / CHUNK as u64) as usize..][..32])?;
-            each(&mut whole, chunk)?;
-            done += chunk.len() as u64;
-            ctl.event(Event::Done(done));
-            Ok(())
-        })?;
+        let from = before.div_ceil(CHUNK as u64);
+        let missing = sums.chunks_exact(32).skip(from as usize);
+        if missing.len() > 0 {
+            let ch = counter.put(Question::Chunks { part: wanted.number as u64, from })?;
+            for sum in missing {
+                let chunk = ch.recv(CHUNK)?;
+                ctl.check()?;
+                check(&chunk, sum)?;
+                each(&mut whole, &chunk)?;
+                done += chunk.len() as u64;
+                ctl.event(Event::Done(done));
+            }
+        }
         let copied = done - before;
         ctl.event(Event::PhaseEnd { name: phase, of: "bytes", wall: SystemClock.since(start), bytes: (0, copied) });
         Ok((copied, whole))

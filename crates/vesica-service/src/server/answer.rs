@@ -775,7 +775,7 @@ mod tests {
             assert!(first.upgrade().is_none());
             let refused = [
                 counter.sums(0, sums).unwrap_err(),
-                counter.chunks(0, 0..1, |_| Ok(())).unwrap_err(),
+                counter.put(Question::Chunks { part: 0, from: 0 }).err().unwrap(),
                 counter.put(Question::Retrieve { epoch: told, queries: 1 }).err().unwrap(),
             ];
             for error in refused {
@@ -845,7 +845,9 @@ mod tests {
             let mut counter = Counter::open(&*there).unwrap();
             let (end, mut came) = (epoch.copy.div_ceil(CHUNK as u64), 0);
             assert!(end * CHUNK as u64 > 3 * u64::from(WINDOW));
-            let cut = counter.chunks(0, 0..end, |_| {
+            let ch = counter.put(Question::Chunks { part: 0, from: 0 }).unwrap();
+            let cut = (0..end).try_for_each(|_| {
+                ch.recv(CHUNK)?;
                 came += 1;
                 if came == 1 {
                     for _ in 0..2 {
@@ -859,7 +861,7 @@ mod tests {
                     });
                     assert!(is_gone);
                 }
-                Ok(())
+                Ok::<_, Error>(())
             });
             let heard = cut.unwrap_err().to_string();
             assert!(heard.contains("served no more; run the command again"), "{heard}");

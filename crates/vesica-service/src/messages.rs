@@ -26,7 +26,7 @@ use vesica_store::MOST_MANIFEST_BYTES;
 pub const LINE: &str = "service";
 
 /// The line of a lane of a request, which are both numbered from 0.
-pub fn lane(request: u64, lane: u64) -> String {
+fn lane(request: u64, lane: u64) -> String {
     format!("ask {request}, lane {lane}")
 }
 
@@ -218,13 +218,21 @@ impl<'a> Counter<'a> {
         self.put(Question::Ask { keys, lanes })?;
         let request = self.requests;
         self.requests += 1;
-        let line = |(number, keys)| self.link.line(&lane(request, number)).map(|line| (line, keys));
-        Ok((0..).zip(shares(keys, lanes)).map(line).collect::<Result<_>>()?)
+        Ok(lines(self.link, request, keys, lanes)?)
     }
 }
 
+/// The lines of a request for so many keys, on either side, with the keys that go on each.
+///
+/// # Errors
+/// Those of the link.
+pub fn lines(link: &dyn PeerLink, request: u64, keys: u64, lanes: u64) -> Result<Vec<(Box<dyn Channel>, Range<u64>)>> {
+    let line = |(number, keys)| link.line(&lane(request, number)).map(|line| (line, keys));
+    (0..).zip(shares(keys, lanes)).map(line).collect()
+}
+
 /// The keys of each lane: as even as can be, one behind the other.
-pub fn shares(keys: u64, lanes: u64) -> impl Iterator<Item = Range<u64>> {
+fn shares(keys: u64, lanes: u64) -> impl Iterator<Item = Range<u64>> {
     let each = keys.div_ceil(lanes.max(1));
     (0..lanes).map(move |lane| (lane * each).min(keys)..((lane + 1) * each).min(keys))
 }

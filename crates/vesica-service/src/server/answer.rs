@@ -1,7 +1,7 @@
 //! A conversation with one client, from the server's side.
 
 use crate::error::Error;
-use crate::messages::{self, LINE, MOST_KEYS, MOST_LANES, MOST_REFUSALS, Question, shares};
+use crate::messages::{self, LINE, MOST_KEYS, MOST_LANES, MOST_REFUSALS, Question};
 use crate::offer::Offer;
 use crate::prepare::Opened;
 use crate::prepare::secret::Root;
@@ -14,6 +14,7 @@ use crate::server::metrics::Metrics;
 use crate::server::patience::{PATIENCE, Patience};
 use crate::stock::{Served, States, Stock, Ticket};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -342,11 +343,10 @@ impl Talk<'_> {
         messages::accept(ch)?;
         let request = self.requests;
         self.requests += 1;
-        let lines = (0..lanes).map(|lane| self.link.line(&messages::lane(request, lane)));
-        let lines: Vec<Box<dyn Channel>> = lines.collect::<Result<_, _>>()?;
+        let lines = messages::lines(self.link, request, keys, lanes)?;
         // For a retrieval the client needs the state afterwards. One of tags has copied it before, and searches its copy.
         let _asking = self.answers.offer.retrieval.map(|_| self.told.asking());
-        self.evaluate(&*function, keys, lines, patience)?;
+        self.evaluate(&*function, lines, patience)?;
         if let Some(retrieval) = self.answers.offer.retrieval {
             self.allowed.0 += keys * records_a_row(self.answers.offer.kind(), retrieval.by);
         }
@@ -456,16 +456,14 @@ impl Talk<'_> {
     fn evaluate(
         &self,
         function: &dyn ServerFunction,
-        keys: u64,
-        lines: Vec<Box<dyn Channel>>,
+        lines: Vec<(Box<dyn Channel>, Range<u64>)>,
         patience: &Patience,
     ) -> Result<(), Error> {
-        let lanes = lines.len() as u64;
         let (gate, link, who) = (&self.answers.gate, self.link, self.link.peer());
-        let mut answered: Vec<Result<(), Error>> = (0..lanes).map(|_| Ok(())).collect();
+        let mut answered: Vec<Result<(), Error>> = lines.iter().map(|_| Ok(())).collect();
         let world = &self.answers.world;
         scope(&*world.turns, |threads| {
-            for ((mut line, share), answered) in lines.into_iter().zip(shares(keys, lanes)).zip(&mut answered) {
+            for ((mut line, share), answered) in lines.into_iter().zip(&mut answered) {
                 let mut lane = move || -> Result<(), Error> {
                     let line = &mut patience.line(&mut *line);
                     let mut rng = world.rng()?;

@@ -131,6 +131,19 @@ pub trait Pir: Sync {
     /// A query for record `index`. Whoever has no secret cannot tell it from a query for another record. Every query takes fresh
     /// randomness: two for one record are different bytes.
     fn query(&self, hint: &Self::Hint, index: u64, rng: &mut SessionRng) -> Result<(Self::Secret, Vec<u8>), PirError>;
+    /// A query for the sum of some records, byte by byte modulo 256, by a [`MatrixPir`]. It costs what a query for one costs, and looks like it. By
+    /// other schemes, for the first of them.
+    ///
+    /// # Errors
+    /// If there is none, one is not in the table, or they do not lie in the same rows, as the records of each [`Shape::group`] do.
+    fn query_sum(
+        &self,
+        hint: &Self::Hint,
+        indices: &[u64],
+        rng: &mut SessionRng,
+    ) -> Result<(Self::Secret, Vec<u8>), PirError> {
+        self.query(hint, indices.first().copied().unwrap_or(u64::MAX), rng)
+    }
     /// The answers to some queries in their order. They are computed in one pass over the table where the scheme can. A query that is none
     /// is refused before anything is computed.
     fn answer(&self, store: &Self::Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError>;
@@ -195,16 +208,6 @@ pub trait MatrixPir: Pir<Hint: PartialEq> + Copy + Send {
         patches: &[&[u8]],
     ) -> Result<(), PirError>;
 
-    /// A query for the sum of some records, byte by byte modulo 256. It costs what a query for one costs, and looks like it.
-    ///
-    /// # Errors
-    /// If there is none, one is not in the table, or they do not lie in the same rows, as the records of each [`Shape::group`] do.
-    fn query_sum(
-        &self,
-        hint: &Self::Hint,
-        indices: &[u64],
-        rng: &mut SessionRng,
-    ) -> Result<(Self::Secret, Vec<u8>), PirError>;
     /// Fails if a query is none of this epoch.
     ///
     /// # Errors

@@ -270,6 +270,13 @@ impl Pir for PackedPir {
         self.query_sum(hint, &[index], rng)
     }
 
+    fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
+        let (row, places) = crate::simple::places(&self.shape, indices)?;
+        let (secret, words) = self.words(&hint.matrix, &places, rng);
+        let query = [&hint.epoch.to_bytes()[..], &words].concat();
+        Ok((Secret { secret, row, epoch: hint.epoch }, query))
+    }
+
     fn answer(&self, store: &Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
         self.answer_on(1, store, queries)
     }
@@ -411,13 +418,6 @@ impl MatrixPir for PackedPir {
             }
         }
         Ok(())
-    }
-
-    fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
-        let (row, places) = crate::simple::places(&self.shape, indices)?;
-        let (secret, words) = self.words(&hint.matrix, &places, rng);
-        let query = [&hint.epoch.to_bytes()[..], &words].concat();
-        Ok((Secret { secret, row, epoch: hint.epoch }, query))
     }
 
     fn check(&self, store: &Store, query: &[u8]) -> Result<(), PirError> {

@@ -327,6 +327,18 @@ impl Pir for SimplePir {
         self.query_sum(hint, &[index], rng)
     }
 
+    fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
+        let (row, places) = places(&self.shape, indices)?;
+        let mut out = Vec::with_capacity(self.sizes().query);
+        out.extend(hint.epoch.to_bytes());
+        let chunks = (0..self.shape.chunks as usize).map(|k| {
+            let columns: Vec<usize> = places.iter().map(|column| column + k * self.shape.group() as usize).collect();
+            self.ask(hint, &columns, rng, &mut out)
+        });
+        let chunks = chunks.collect();
+        Ok((Secret { chunks, row, epoch: hint.epoch }, out))
+    }
+
     fn answer(&self, store: &Store, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, PirError> {
         self.answer_on(1, store, queries)
     }
@@ -398,18 +410,6 @@ impl MatrixPir for SimplePir {
             }
         }
         Ok(())
-    }
-
-    fn query_sum(&self, hint: &Hint, indices: &[u64], rng: &mut SessionRng) -> Result<(Secret, Vec<u8>), PirError> {
-        let (row, places) = places(&self.shape, indices)?;
-        let mut out = Vec::with_capacity(self.sizes().query);
-        out.extend(hint.epoch.to_bytes());
-        let chunks = (0..self.shape.chunks as usize).map(|k| {
-            let columns: Vec<usize> = places.iter().map(|column| column + k * self.shape.group() as usize).collect();
-            self.ask(hint, &columns, rng, &mut out)
-        });
-        let chunks = chunks.collect();
-        Ok((Secret { chunks, row, epoch: hint.epoch }, out))
     }
 
     fn check(&self, store: &Store, query: &[u8]) -> Result<(), PirError> {

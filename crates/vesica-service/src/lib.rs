@@ -32,7 +32,8 @@ mod tags;
 mod values;
 mod wants;
 
-pub use client::ask::{Run, ask, files};
+pub use client::ask::{Run, ask};
+pub use client::local::files;
 pub use client::talk::{Brought, fetch};
 pub use error::Error;
 pub use invite::{has_keys, offered, would_learn};

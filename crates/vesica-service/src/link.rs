@@ -50,13 +50,21 @@ pub fn endpoint(plan: &AskPlan, ctl: &Control) -> Result<Endpoint, Error> {
     Ok(endpoint)
 }
 
-/// The connection to the server.
+/// The call to the server. Nobody is contacted before it is made: then it gives the connection, or fails as [`vesica_net::connect`] does.
 ///
 /// # Errors
-/// Those of [`vesica_net::connect`].
-pub fn connect(endpoint: Endpoint, world: &World, ctl: &Control) -> Result<Box<dyn PeerLink>, Error> {
-    let mut links = world.connector.connect(endpoint, Arc::new(Listening(ctl.clone())))?;
-    links.pop().ok_or_else(|| Error::bug("nobody to connect to"))
+/// Those of [`endpoint`].
+pub fn call(
+    plan: &AskPlan,
+    world: &World,
+    ctl: &Control,
+) -> Result<impl FnOnce() -> Result<Box<dyn PeerLink>, Error>, Error> {
+    let endpoint = endpoint(plan, ctl)?;
+    let (connector, watch) = (world.connector.clone(), Arc::new(Listening(ctl.clone())));
+    Ok(move || {
+        let mut links = connector.connect(endpoint, watch)?;
+        links.pop().ok_or_else(|| Error::bug("nobody to connect to"))
+    })
 }
 
 /// Ends the connection after `error`, and tells the server whose fault it was and nothing of this party's data or files.

@@ -1,17 +1,17 @@
 //! What can be known of a service before it runs: `vesica check` and `vesica plan` of its documents.
 
-use crate::client::ask::{are_apart, files, local, removed};
 use crate::client::day::Texts;
-use crate::client::kept::{self, Past, read};
+use crate::client::kept::{self, Past};
+use crate::client::local::{self, files, removed};
+use crate::client::talk::padded;
 use crate::error::Error;
 use crate::found;
 use crate::messages::ELEMENT;
-use crate::offer::{Offer, expected_rules, spelled};
+use crate::offer::{Offer, spelled};
 use crate::prepare::reading;
 use crate::prepare::secret;
 use crate::retrieve::epoch::date;
 use crate::suite::{self, Asking, Kind};
-use crate::wants::padded;
 use crate::{link, prepare};
 use std::fmt::Write;
 use vesica_job::numbers::{count, counted, size};
@@ -91,10 +91,7 @@ pub fn check_client(plan: &AskPlan, ctl: &Control) -> Result<Checked, Error> {
     checked.add("identity", identity(&endpoint.security));
     if plan.input.is_some() || plan.output.is_some() {
         let io = files(plan)?;
-        local(plan, &io)?;
-        let removed = removed(plan)?;
-        let table = io.table;
-        are_apart(plan, &*table, removed.as_deref())?;
+        let (removed, table) = (local::check(plan, &io)?, io.table);
         let columns: Vec<String> = table.columns().iter().map(|c| format!("{} ({})", c.name, c.kind)).collect();
         let removed = removed.map_or_else(String::new, |table| format!("; removed: {}", table.path().display()));
         checked.add("input", format!("{}: {}{removed}", table.path().display(), columns.join(", ")));
@@ -210,9 +207,7 @@ pub fn plan_client(plan: &AskPlan, rows: Option<u64>) -> Result<String, Error> {
                     let (table, removed) = (vesica_table::open(input)?, removed(plan)?);
                     let tables = (&*table, removed.as_deref());
                     let mut clock = Clock::start(&ctl);
-                    let (rules, are_known) = expected_rules(plan)?;
-                    let (wants, mut known) = read(plan, tables, &rules, Some(&past), &mut clock, &ctl)?;
-                    known.as_mut().filter(|_| are_known).map_or(Ok(()), |known| known.judged(&ctl))?;
+                    let (_, wants, known) = local::read_first(plan, tables, Some(&past), &mut clock, &ctl)?;
                     rows = wants.rows;
                     texts = known.as_ref().and_then(|known| known.texts.as_ref()).map_or(0, Texts::bytes);
                     known.map_or(0, |known| known.new.len())

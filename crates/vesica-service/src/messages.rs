@@ -20,13 +20,13 @@ use crate::offer;
 use std::ops::Range;
 use vesica_net::PeerLink;
 use vesica_session::{Channel, Misbehaviour, Result};
-use vesica_store::{CHUNK, MOST_MANIFEST_BYTES};
+use vesica_store::MOST_MANIFEST_BYTES;
 
 /// The line that questions and answers take.
 pub const LINE: &str = "service";
 
 /// The line of a lane of a request, which are both numbered from 0.
-pub fn lane(request: u64, lane: u64) -> String {
+fn lane(request: u64, lane: u64) -> String {
     format!("ask {request}, lane {lane}")
 }
 
@@ -170,12 +170,16 @@ impl<'a> Counter<'a> {
         self.ch.peer().name().to_owned()
     }
 
-    /// Puts a question, and hears whether there is an answer.
-    fn put(&mut self, question: Question) -> std::result::Result<(), Error> {
+    /// Puts a question, and hears whether there is an answer. Gives the line on which that comes: for [`Question::Chunks`] one by one up to the last
+    /// one, for [`Question::Retrieve`] to queries that go on it.
+    ///
+    /// # Errors
+    /// Those of the channel; [`Error::Refused`].
+    pub fn put(&mut self, question: Question) -> std::result::Result<&mut dyn Channel, Error> {
         self.ch.send(&question.encode())?;
         let said = self.ch.recv(MOST_WORDS)?;
         match said.split_first() {
-            Some((0, [])) => Ok(()),
+            Some((0, [])) => Ok(&mut *self.ch),
             Some((1, words)) => {
                 let words = String::from_utf8_lossy(words);
                 // What a stranger writes is shown on a terminal.
@@ -186,40 +190,13 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Says goodbye, and closes the connection in good order. No question can be put behind it.
-    ///
-    /// # Errors
-    /// Those of the channel.
-    pub fn end(&mut self) -> std::result::Result<(), Error> {
-        self.put(Question::End)?;
-        Ok(self.link.close()?)
-    }
-
     /// The offer and the manifest, as they were sent.
     ///
     /// # Errors
     /// Those of the channel; [`Error::Refused`].
     pub fn describe(&mut self) -> std::result::Result<(Vec<u8>, Vec<u8>), Error> {
-        self.put(Question::Describe)?;
-        Ok((self.ch.recv(offer::MOST_BYTES)?, self.ch.recv(MOST_MANIFEST_BYTES)?))
-    }
-
-    /// A part whose chunks have so many bytes of sums. `begin` gets these, and says which chunks are wanted and what `each` adds them to, one by
-    /// one.
-    ///
-    /// # Errors
-    /// Those of the channel, of `begin` and of `each`; [`Error::Refused`].
-    pub fn part<W>(
-        &mut self,
-        part: usize,
-        sums_bytes: u64,
-        begin: impl FnOnce(Vec<u8>) -> std::result::Result<(Range<u64>, W), Error>,
-        mut each: impl FnMut(&mut W, &[u8]) -> std::result::Result<(), Error>,
-    ) -> std::result::Result<W, Error> {
-        let sums = self.sums(part, sums_bytes)?;
-        let (chunks, mut whole) = begin(sums)?;
-        self.chunks(part, chunks, |chunk| each(&mut whole, chunk))?;
-        Ok(whole)
+        let ch = self.put(Question::Describe)?;
+        Ok((ch.recv(offer::MOST_BYTES)?, ch.recv(MOST_MANIFEST_BYTES)?))
     }
 
     /// The sums of a part, of which there are so many bytes.
@@ -230,50 +207,32 @@ impl<'a> Counter<'a> {
         if bytes > self.ch.window() as u64 {
             return Err(Error::Sent(format!("a manifest whose part {part} is too large to be fetched")));
         }
-        self.put(Question::Sums { part: part as u64 })?;
-        Ok(self.ch.recv_exact(bytes as usize)?)
+        Ok(self.put(Question::Sums { part: part as u64 })?.recv_exact(bytes as usize)?)
     }
 
-    /// These chunks of a part, up to its last one.
-    ///
-    /// # Errors
-    /// Those of the channel and of `each`; [`Error::Refused`].
-    pub fn chunks(
-        &mut self,
-        part: usize,
-        mut chunks: Range<u64>,
-        mut each: impl FnMut(&[u8]) -> std::result::Result<(), Error>,
-    ) -> std::result::Result<(), Error> {
-        if chunks.is_empty() {
-            return Ok(());
-        }
-        self.put(Question::Chunks { part: part as u64, from: chunks.start })?;
-        chunks.try_for_each(|_| each(&self.ch.recv(CHUNK)?))
-    }
-
-    /// Asks leave to retrieve so many records of an epoch, and gives the line on which queries go.
+    /// Asks leave for so many keys, and gives the lines on which they are asked for, with the keys that go on each.
     ///
     /// # Errors
     /// Those of the channel; [`Error::Refused`].
-    pub fn retrieve(&mut self, epoch: u64, queries: u64) -> std::result::Result<&mut dyn Channel, Error> {
-        self.put(Question::Retrieve { epoch, queries })?;
-        Ok(&mut *self.ch)
-    }
-
-    /// Asks leave for so many keys, and gives the lines on which they are asked for.
-    ///
-    /// # Errors
-    /// Those of the channel; [`Error::Refused`].
-    pub fn ask(&mut self, keys: u64, lanes: u64) -> std::result::Result<Vec<Box<dyn Channel>>, Error> {
+    pub fn ask(&mut self, keys: u64, lanes: u64) -> std::result::Result<Vec<(Box<dyn Channel>, Range<u64>)>, Error> {
         self.put(Question::Ask { keys, lanes })?;
         let request = self.requests;
         self.requests += 1;
-        Ok((0..lanes).map(|number| self.link.line(&lane(request, number))).collect::<Result<_>>()?)
+        Ok(lines(self.link, request, keys, lanes)?)
     }
 }
 
+/// The lines of a request for so many keys, on either side, with the keys that go on each.
+///
+/// # Errors
+/// Those of the link.
+pub fn lines(link: &dyn PeerLink, request: u64, keys: u64, lanes: u64) -> Result<Vec<(Box<dyn Channel>, Range<u64>)>> {
+    let line = |(number, keys)| link.line(&lane(request, number)).map(|line| (line, keys));
+    (0..).zip(shares(keys, lanes)).map(line).collect()
+}
+
 /// The keys of each lane: as even as can be, one behind the other.
-pub fn shares(keys: u64, lanes: u64) -> impl Iterator<Item = Range<u64>> {
+fn shares(keys: u64, lanes: u64) -> impl Iterator<Item = Range<u64>> {
     let each = keys.div_ceil(lanes.max(1));
     (0..lanes).map(move |lane| (lane * each).min(keys)..((lane + 1) * each).min(keys))
 }

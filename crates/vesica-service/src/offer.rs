@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::Path;
 use vesica_job::JobError;
 use vesica_spec::service::{AskPlan, By, Hint, Private, Service, ServiceProtocol};
-use vesica_spec::{CurveName, Rule, Rules};
+use vesica_spec::{CurveName, Rules};
 
 /// The version of the document. A client refuses another one, whose fields it might not understand.
 const VERSION: u32 = 1;
@@ -347,26 +347,6 @@ impl Offer {
         vesica_job::rooms::replace(&folder.join(NAME), &self.encode())?;
         Self::remove_next(folder)
     }
-}
-
-/// The rules of each key column as far as they are known before the server is contacted, and whether they are: those of the offer that was
-/// fetched before, if it is the one that the plan pins; else none.
-///
-/// # Errors
-/// As [`rules_of`].
-pub fn expected_rules(plan: &AskPlan) -> Result<(Vec<Vec<Rule>>, bool), Error> {
-    let kept = Offer::load(&plan.cache).ok().filter(|offer| plan.offer.is_none_or(|pinned| offer.hash() == pinned));
-    let kept = kept.and_then(|offer| rules_of(plan, &offer.rules).ok()).map(|rules| (rules, true));
-    kept.map_or_else(|| Ok((rules_of(plan, &Rules::default())?, false)), Ok)
-}
-
-/// These rules for each key column of the client's table.
-///
-/// # Errors
-/// If there are not as many columns as they are for.
-pub fn rules_of(plan: &AskPlan, rules: &Rules) -> Result<Vec<Vec<Rule>>, Error> {
-    let columns = plan.input.as_ref().map_or(0, |(_, keys)| keys.len());
-    Ok(vesica_spec::service::rules(rules, columns)?)
 }
 
 /// The y of the points of Edwards25519 whose order divides 8, with those that are written above the field's prime: 0, 1, that of the points of

@@ -77,6 +77,8 @@ pub struct Fetched {
     pub news: Option<String>,
     /// Whether nothing is asked for: then the server goes before a row is looked up.
     pub is_silent: bool,
+    /// The public key of the function at this state, empty where there is none; or why what the server sent is no key.
+    pub public: Result<Vec<u8>, String>,
     /// What asks with it.
     pub copied: Box<dyn Copied>,
 }
@@ -89,9 +91,6 @@ pub trait Copied {
     fn state(&self) -> Vec<u8> {
         Vec::new()
     }
-
-    /// The public key of the function at this state; empty where there is none.
-    fn public(&self) -> Result<Vec<u8>, String>;
 
     /// Makes sure that so many lookups can be done. Nothing was asked for yet.
     fn prepare(&self, plan: &AskPlan, lookups: u64, clock: &mut Clock<'_>) -> Result<(), Error>;

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::found::{Hit, Lost, Value};
 use crate::look::list;
-use crate::messages::{Counter, ELEMENT};
+use crate::messages::{Counter, ELEMENT, Question};
 use crate::offer::Offer;
 use crate::prepare::reading::{Read, Reader, Values};
 use crate::prepare::secret::{self, Root, Use};
@@ -26,7 +26,7 @@ use vesica_oprf::function::ServerFunction;
 use vesica_psi::unbalanced::BATCH;
 use vesica_session::Reveal;
 use vesica_spec::service::{AskPlan, Private, ServePlan};
-use vesica_store::{Batch, Builder, Delta, Fresh, Incoming, Limits, Manifest, Part, Says, Sealer, Shape, Store};
+use vesica_store::{Batch, Builder, CHUNK, Delta, Fresh, Incoming, Limits, Manifest, Part, Says, Sealer, Shape, Store};
 use vesica_table::Input;
 use vesica_types::KeyDigest;
 
@@ -85,14 +85,17 @@ impl Suite for Tags {
             let sums = incoming.sums_bytes(number).unwrap_or_default();
             let mut part = incoming.resume(number, counter.sums(number, sums)?)?;
             let chunks = part.next()..part.chunks();
-            done += (chunks.start * vesica_store::CHUNK as u64).min(manifest.parts[number].bytes);
-            counter.chunks(number, chunks, |chunk| {
-                ctl.check()?;
-                part.append(chunk)?;
-                done += chunk.len() as u64;
-                ctl.event(Event::Done(done));
-                Ok(())
-            })?;
+            done += (chunks.start * CHUNK as u64).min(manifest.parts[number].bytes);
+            if !chunks.is_empty() {
+                let ch = counter.put(Question::Chunks { part: number as u64, from: chunks.start })?;
+                for _ in chunks {
+                    let chunk = ch.recv(CHUNK)?;
+                    ctl.check()?;
+                    part.append(&chunk)?;
+                    done += chunk.len() as u64;
+                    ctl.event(Event::Done(done));
+                }
+            }
             part.finish()?;
         }
         ctl.event(Event::PhaseEnd { name: "fetch", of: "bytes", wall: SystemClock.since(start), bytes: (0, done) });
@@ -105,6 +108,7 @@ impl Suite for Tags {
             rows: store.len(),
             news,
             is_silent: false,
+            public: offer.public(),
             copied: Box::new(Cache { offer: (*offer).clone(), store }),
         })
     }
@@ -314,10 +318,6 @@ const TOGETHER: usize = 1 << 16;
 impl Copied for Cache {
     fn state(&self) -> Vec<u8> {
         self.store.manifest().encode()
-    }
-
-    fn public(&self) -> Result<Vec<u8>, String> {
-        self.offer.public()
     }
 
     /// All of the copy is compared with its sums before a key is looked up. So whether it has to be fetched again depends on no key,

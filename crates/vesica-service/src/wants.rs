@@ -258,12 +258,6 @@ fn sort(digests: &mut Vec<[u8; 32]>) -> Vec<u32> {
     places
 }
 
-/// How many lookups the server sees of a client that has so many, and makes them a multiple of `batch`.
-pub fn padded(lookups: usize, batch: u64) -> u64 {
-    let least = if batch > 1 { 1 } else { 0 };
-    (lookups as u64).max(least).next_multiple_of(batch)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,7 +25,7 @@ mod types;
 mod words;
 
 pub use accept::{Accept, All, Extra};
-pub use checks::{LEAST_MEMORY, check_name};
+pub use checks::{LEAST_MEMORY, check_name, rules};
 pub use connect::{Call, Connect, RoadPlan};
 pub use error::SpecError;
 pub use identifiers::{Identifier, KeyList, MOST_LISTS, Match};

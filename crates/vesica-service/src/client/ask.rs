@@ -3,19 +3,19 @@
 //! One road for all protocols. What a client copies first, what it asks for beside the function, and how it finds rows in what came are
 //! the protocol's ([`Copied`](crate::suite::Copied)).
 
-use crate::client::kept::{self, Ending, Kept, read};
-use crate::client::output::{changes, told, write};
+use crate::client::kept::{Ending, Kept};
+use crate::client::local;
+use crate::client::output::write;
 use crate::client::report::{Work, report};
 use crate::client::talk::{Answered, converse};
 use crate::error::Error;
+use crate::found::Lost;
 use crate::link;
-use crate::offer::expected_rules;
 use crate::suite::Earlier;
-use vesica_job::report::{Outcome, Report, Written};
-use vesica_job::rooms::{Clock, Places, probe};
-use vesica_job::{Control, Io, Target, World};
+use vesica_job::report::{LeftOut, Outcome, Report, Written};
+use vesica_job::rooms::Clock;
+use vesica_job::{Control, Io};
 use vesica_spec::service::{AskPlan, By};
-use vesica_table::{Table, View};
 
 /// A run whose outputs are in their places. One that keeps its answers is over when [`Run::end`] has returned: until then the same command does it
 /// again, and says the same of it.
@@ -46,21 +46,15 @@ impl Run {
 pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Run, Error> {
     let mut clock = Clock::start(ctl);
     let mut io = io;
-    local(plan, &io)?;
-    let removed = removed(plan)?;
-    are_apart(plan, &*io.table, removed.as_deref())?;
-    let endpoint = link::endpoint(plan, ctl)?;
-    let (rules, are_known) = expected_rules(plan)?;
+    let removed = local::check(plan, &io)?;
+    let call = link::call(plan, &io.world, ctl)?;
     let kept = Kept::open(plan, &io.world, ctl)?;
     // The table is read before the server hears of anything: how long that takes depends on rows that the server is not told of. So is what was kept,
     // of which there is more the larger the table is.
     let tables = (&*io.table, removed.as_deref());
-    let (wants, mut known) = read(plan, tables, &rules, kept.as_ref().map(Kept::past), &mut clock, ctl)?;
-    if are_known {
-        known.as_mut().map_or(Ok(()), |known| known.judged(ctl))?;
-    }
+    let (rules, wants, known) = local::read_first(plan, tables, kept.as_ref().map(Kept::past), &mut clock, ctl)?;
     let mut kept = kept.zip(known);
-    let link = clock.wait("connect", || link::connect(endpoint, &io.world, ctl))?;
+    let link = clock.wait("connect", call)?;
     let asked = converse(plan, (&io, removed.as_deref()), (rules, wants, &mut kept), &*link, &mut clock, ctl);
     let Answered { offer, rules, wants, outputs, lookups, lanes, server_rows, mut copied } =
         asked.inspect_err(|error| link::leave(&*link, error))?;
@@ -103,77 +97,20 @@ pub fn ask(plan: &AskPlan, io: Io, ctl: &Control) -> Result<Run, Error> {
     Ok(Run { report, kept: kept.zip(next).map(|((kept, _), next)| kept.ending(next)) })
 }
 
-/// The files that the plan names.
-///
-/// # Errors
-/// Those of opening the table; a document that names none.
-pub fn files(plan: &AskPlan) -> Result<Io, Error> {
-    let missing = |field, why: &str| Err(Error::Missing { field, why: why.to_owned() });
-    let Some((input, _)) = &plan.input else {
-        return missing(
-            "mine.input",
-            "name the table whose keys are asked for: input = { path = \"…\", keys = [\"…\"] }",
-        );
-    };
-    if plan.output.is_none() && changes(plan).next().is_none() {
-        return missing("mine.output", "name the file for the rows that are found: output = { path = \"…\" }");
-    }
-    let target = plan.output.clone().map(|output| Box::new(output) as Box<dyn Target>);
-    Ok(Io { table: vesica_table::open(input)?, target, connections: Vec::new(), world: World::default() })
-}
-
-/// Fails if a file that the run writes is another one that it writes or reads, by whatever name, or a file of its tables.
-///
-/// # Errors
-/// The same, with both.
-pub fn are_apart(plan: &AskPlan, table: &dyn Table, removed: Option<&dyn Table>) -> Result<(), Error> {
-    let mut places = Places::default();
-    places.of_links(plan.identity.as_ref(), plan.trust.iter(), &plan.proxy);
-    places.kept("mine.cache", Some(&plan.cache));
-    let kept = plan.kept.as_ref();
-    places.read("mine.kept.key", kept.and_then(|kept| kept.key.file()));
-    if let Some(kept) = kept {
-        kept::files(&kept.path).iter().for_each(|file| places.kept("mine.kept.path", Some(file)));
-    }
-    places.output("mine.output.path", plan.output.as_ref());
-    places.output("mine.output.gained", kept.and_then(|kept| kept.gained.as_ref()));
-    places.output("mine.output.lost", kept.and_then(|kept| kept.lost.as_ref()));
-    places.written("mine.report", plan.report.as_deref());
-    let tables: Vec<_> = [table].into_iter().chain(removed).collect();
-    Ok(places.are_apart(&tables)?)
-}
-
-/// What is wrong with the table and the place for its rows, as far as that is seen without the server.
-pub fn local(plan: &AskPlan, io: &Io) -> Result<(), Error> {
-    let table = &*io.table;
-    // Asks for the columns, and reads nothing yet.
-    drop(table.keys(plan.input.as_ref().map_or(&[], |(_, keys)| keys), 1)?);
-    let target = io.target.as_deref();
-    if target.is_none() && changes(plan).next().is_none() {
-        return Err(Error::Setup("mine.output is missing".into()));
-    }
-    for target in target.into_iter().chain(changes(plan).map(|output| output as &dyn Target)) {
-        match &plan.columns {
-            None => drop(target.sink(&table.facts())?),
-            Some(names) => drop(target.sink(&View::new(table, names)?.facts())?),
-        }
-    }
-    plan.report.as_deref().map_or(Ok(()), |path| probe("mine.report", path))?;
-    Ok(())
-}
-
-/// The table of the keys that were removed, where the plan has day files and names one. Nothing is written in its place.
-///
-/// # Errors
-/// Those of opening it; an output that is this file, under whatever name.
-pub fn removed(plan: &AskPlan) -> Result<Option<Box<dyn Table>>, Error> {
-    let Some(removed) = plan.day.as_ref().and_then(|day| day.removed.as_ref()) else { return Ok(None) };
-    let table = vesica_table::open(removed)?;
-    // Asks for the columns, and reads nothing yet.
-    let keys = plan.input.as_ref().map_or(&[][..], |(_, keys)| keys);
-    drop(table.keys(keys, 1)?);
-    for output in plan.output.iter().chain(changes(plan)) {
-        drop(output.sink(&View::new(&*table, keys)?.facts())?);
-    }
-    Ok(Some(table))
+/// Tells the user of rows that count as not found, and gives what the report says of them. The server's table has `server_rows` rows.
+fn told(
+    lost: impl IntoIterator<Item = (Lost, Vec<u64>)>,
+    plan: &AskPlan,
+    server_rows: u64,
+    ctl: &Control,
+) -> Vec<LeftOut> {
+    let left_out = lost.into_iter().filter(|(_, rows)| !rows.is_empty()).map(|(lost, mut rows)| {
+        rows.sort_unstable();
+        let (name, why) = lost.in_words(server_rows);
+        let first = rows.iter().take(10).map(|row| row + 1).collect();
+        LeftOut { name: name.to_owned(), rows: rows.len() as u64, first, why }
+    });
+    let table =
+        plan.input.as_ref().map_or_else(String::new, |(input, _)| format!("{}: ", input.origin.name().display()));
+    left_out.inspect(|left| ctl.note(format!("{table}{}", left.in_words()))).collect()
 }

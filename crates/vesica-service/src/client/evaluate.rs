@@ -1,8 +1,7 @@
 //! From keys to what the server's function makes of them: the client's side of the questions for keys.
 
 use crate::error::Error;
-use crate::messages::{Counter, MOST_LANES, MOST_REFUSALS, shares};
-use crate::offer::Offer;
+use crate::messages::{Counter, MOST_LANES, MOST_REFUSALS};
 use crate::refusal::{Pace, Remedy, remedy};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vesica_job::rooms::scope;
@@ -11,16 +10,6 @@ use vesica_oprf::function::ClientFunction;
 use vesica_psi::unbalanced::{self, BATCH};
 use vesica_spec::service::AskPlan;
 use vesica_types::KeyDigest;
-
-/// The client's side of the function of an offer, with the public key of the state that is served.
-///
-/// # Errors
-/// If its public key is none.
-pub fn function(offer: &Offer, public: Result<Vec<u8>, String>) -> Result<Box<dyn ClientFunction>, Error> {
-    let public = public.map_err(Error::Sent)?;
-    vesica_suite::function::client(offer.curve, offer.verifiable.then_some(&public[..]))
-        .map_err(|why| Error::Sent(format!("an offer that cannot be used: {why}")))
-}
 
 /// Keys of a request whose answers are kept when all of them are there. The server has counted them before it answers, so a client that is killed
 /// meanwhile has asked for so many in vain. Tests have small tables.
@@ -118,7 +107,7 @@ pub fn request(
     let lines = counter.ask(asked.len() as u64, lanes)?;
     let mut answers: Vec<Result<Vec<[u8; 32]>, Error>> = lines.iter().map(|_| Ok(Vec::new())).collect();
     scope(&*world.turns, |threads| {
-        for ((mut line, share), answer) in lines.into_iter().zip(shares(asked.len() as u64, lanes)).zip(&mut answers) {
+        for ((mut line, share), answer) in lines.into_iter().zip(&mut answers) {
             let asked = &asked[share.start as usize..share.end as usize];
             let mut on_a_lane = move || -> Result<Vec<[u8; 32]>, Error> {
                 let (mut rng, mut all) = (world.rng()?, Vec::with_capacity(asked.len()));

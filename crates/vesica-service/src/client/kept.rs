@@ -60,15 +60,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use vesica_job::numbers::{count, counted, worded};
 use vesica_job::report::Changes;
+use vesica_job::rooms::Log;
 use vesica_job::rooms::blocks::{BLOCK, Blocks, Writer};
 use vesica_job::rooms::key::{Given, Secret};
-use vesica_job::rooms::{Clock, Log};
 use vesica_job::worlds::Disk;
 use vesica_job::{Control, JobError, World};
-use vesica_spec::Rule;
 use vesica_spec::service::{AskPlan, KeptPlan, with_ending};
 use vesica_store::{Limits, MOST_MANIFEST_BYTES, Manifest};
-use vesica_table::{InOrder, ReadAt, Table};
+use vesica_table::{InOrder, ReadAt};
 use vesica_types::KeyDigest;
 
 /// The kind of the kept file, and the number of its format.
@@ -466,32 +465,6 @@ impl Ending {
         // changed since the run before this one.
         let _ = self.disk.sync_name(path);
         Ok(())
-    }
-}
-
-/// The keys that a plan's tables are about, and what is kept of them. The tables are the plan's, or the one of the keys that were added and the one of
-/// those that were removed.
-///
-/// # Errors
-/// What is wrong with the tables, with the row; those of the kept file.
-pub fn read(
-    plan: &AskPlan,
-    (table, removed): (&dyn Table, Option<&dyn Table>),
-    rules: &[Vec<Rule>],
-    past: Option<&Past<'_>>,
-    clock: &mut Clock<'_>,
-    ctl: &Control,
-) -> Result<(Wants, Option<Known>), Error> {
-    let (wants, day) = clock.phase("read", "rows", table.rows(), || match plan.day {
-        None => Ok((Wants::read(plan, table, rules, ctl)?, None)),
-        Some(_) => Day::read(plan, (table, removed), rules, ctl).map(|(wants, day)| (wants, Some(day))),
-    })?;
-    match past {
-        None => Ok((wants, None)),
-        Some(past) => {
-            let (wants, known) = clock.phase("recall", "keys", None, || past.recall((wants, day), ctl))?;
-            Ok((wants, Some(known)))
-        }
     }
 }
 

@@ -4,6 +4,7 @@ pub mod ask;
 pub mod day;
 pub mod evaluate;
 pub mod kept;
+pub mod local;
 pub mod output;
 pub mod report;
 pub mod talk;

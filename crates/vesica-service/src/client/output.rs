@@ -6,30 +6,11 @@ use crate::offer::Offer;
 use crate::wants::Wants;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use vesica_job::report::LeftOut;
 use vesica_job::rooms::Share;
-use vesica_job::{Control, Io, JobError, Target};
+use vesica_job::{Io, JobError, Target};
 use vesica_spec::service::AskPlan;
 use vesica_table::{Beside, Format, Picks, Sink, Staged, Table, View, Widened, Written, free_bytes, gather};
 use vesica_types::RowId;
-
-/// Tells the user of rows that count as not found, and gives what the report says of them. The server's table has `server_rows` rows.
-pub fn told(
-    lost: impl IntoIterator<Item = (Lost, Vec<u64>)>,
-    plan: &AskPlan,
-    server_rows: u64,
-    ctl: &Control,
-) -> Vec<LeftOut> {
-    let left_out = lost.into_iter().filter(|(_, rows)| !rows.is_empty()).map(|(lost, mut rows)| {
-        rows.sort_unstable();
-        let (name, why) = lost.in_words(server_rows);
-        let first = rows.iter().take(10).map(|row| row + 1).collect();
-        LeftOut { name: name.to_owned(), rows: rows.len() as u64, first, why }
-    });
-    let table =
-        plan.input.as_ref().map_or_else(String::new, |(input, _)| format!("{}: ", input.origin.name().display()));
-    left_out.inspect(|left| ctl.note(format!("{table}{}", left.in_words()))).collect()
-}
 
 /// Where rows go that say what changed since the last run.
 pub fn changes(plan: &AskPlan) -> impl Iterator<Item = &vesica_table::Output> {

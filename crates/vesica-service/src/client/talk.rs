@@ -1,19 +1,21 @@
 //! A conversation with the server, from the client's side: what it copies before it asks, and what it asks for then.
 
 use crate::client::day::Texts;
-use crate::client::evaluate::{KEPT_AT_ONCE, evaluate, function};
-use crate::client::kept::{self, Kept, Known, read};
+use crate::client::evaluate::{KEPT_AT_ONCE, evaluate};
+use crate::client::kept::{self, Kept, Known};
+use crate::client::local::{read, rules_of};
 use crate::client::output::{room, takes};
 use crate::error::Error;
 use crate::link;
-use crate::messages::{Counter, MOST_KEYS};
-use crate::offer::{Offer, rules_of};
+use crate::messages::{Counter, MOST_KEYS, Question};
+use crate::offer::Offer;
 use crate::retrieve::Copying;
 use crate::suite::{Asked, Copied, Fetched};
-use crate::wants::{Wants, padded};
+use crate::wants::Wants;
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, Io, World};
 use vesica_net::PeerLink;
+use vesica_oprf::function::ClientFunction;
 use vesica_spec::Rule;
 use vesica_spec::service::{AskPlan, By};
 use vesica_table::Table;
@@ -34,11 +36,10 @@ pub struct Brought {
 /// Faults of the plan's files; those of connecting; a server with another offer, or one that sends what cannot be.
 pub fn fetch(plan: &AskPlan, world: &World, ctl: &Control) -> Result<Brought, Error> {
     let mut clock = Clock::start(ctl);
-    let endpoint = link::endpoint(plan, ctl)?;
-    let link = clock.wait("connect", || link::connect(endpoint, world, ctl))?;
+    let link = clock.wait("connect", link::call(plan, world, ctl)?)?;
     let fetched = || {
         let (mut counter, offer, Fetched { rows, news, .. }) = update(plan, &*link, world, ctl)?;
-        counter.end()?;
+        part(&mut counter, &*link)?;
         Ok(Brought { rows, of: offer.kind().suite().counts(), new: news })
     };
     fetched().inspect_err(|error| link::leave(&*link, error))
@@ -81,14 +82,14 @@ pub fn converse(
     ctl: &Control,
 ) -> Result<Answered, Error> {
     let (mut counter, offer, fetched) = update(plan, link, &io.world, ctl)?;
-    let Fetched { rows: server_rows, news, is_silent, mut copied } = fetched;
+    let Fetched { rows: server_rows, news, is_silent, public, mut copied } = fetched;
     news.into_iter().for_each(|news| ctl.note(news));
     if let Some((kept, _)) = kept {
         kept.check(&counter.server(), &copied.state())?;
     }
     // Where everything is here already, the server goes before a row is looked up: it does not see how many there are.
     if is_silent {
-        counter.end()?;
+        part(&mut counter, link)?;
     }
     // The columns that come with a row are known, and where they go must be good before the table is read again, and before rows are paid for.
     takes(plan, io, &offer.values)?;
@@ -113,37 +114,32 @@ pub fn converse(
     let bytes = if plan.day.is_some() { texts } else { io.table.bytes().unwrap_or(0) };
     room(plan, io, &offer, (wants.rows - wants.empty, bytes), kept_bytes)?;
     copied.prepare(plan, lookups, clock)?;
-    let (outputs, lanes) = match kept {
-        _ if !offer.has_function() => (wants.digests.clone(), 1),
-        None => {
-            let function = function(&offer, copied.public())?;
-            let (mut outputs, keys) = (Vec::with_capacity(wants.digests.len()), wants.digests.iter().copied());
-            let take = |_: &[_], answers: &[[u8; 32]]| {
-                outputs.extend(answers.iter().take(wants.digests.len() - outputs.len()));
-                Ok(())
-            };
-            let all = (keys, lookups, MOST_KEYS);
-            let evaluate = || evaluate((plan, &io.world), &*function, all, &mut counter, take, ctl);
-            let lanes = clock.phase("ask", "keys", Some(lookups), evaluate)?;
-            (outputs, lanes)
-        }
-        Some((kept, known)) => {
-            let function = function(&offer, copied.public())?;
-            let (mut outputs, new) = (std::mem::take(&mut known.outputs), &known.new);
-            kept.recalled();
-            kept.begin(&offer)?;
-            let (mut places, keys) = (new.iter(), new.iter().map(|&want| wants.digests[want as usize]));
-            // Made-up keys and their answers are written like others: the server sees how long that takes.
-            let keep = |keys: &[_], answers: &[_]| {
-                kept.answered(keys, answers)?;
-                answers.iter().zip(&mut places).for_each(|(answer, &want)| outputs[want as usize] = *answer);
-                Ok(())
-            };
-            let all = (keys, lookups, KEPT_AT_ONCE);
-            let evaluate = || evaluate((plan, &io.world), &*function, all, &mut counter, keep, ctl);
-            let lanes = clock.phase("ask", "keys", Some(lookups), evaluate)?;
-            (outputs, lanes)
-        }
+    let (outputs, lanes) = if offer.has_function() {
+        let function = function(&offer, public)?;
+        // Where answers are kept, what was asked for before is not asked for again.
+        let (mut log, new, mut outputs, most) = match kept {
+            None => (None, None, vec![[0; 32]; wants.digests.len()], MOST_KEYS),
+            Some((kept, known)) => {
+                kept.recalled();
+                kept.begin(&offer)?;
+                (Some(kept), Some(&known.new[..]), std::mem::take(&mut known.outputs), KEPT_AT_ONCE)
+            }
+        };
+        let want = |at: usize| new.map_or(at, |new| new[at] as usize);
+        let mut places = 0..new.map_or(wants.digests.len(), <[_]>::len);
+        let keys = places.clone().map(|at| wants.digests[want(at)]);
+        // Made-up keys and their answers are written like others: the server sees how long that takes.
+        let take = |keys: &[_], answers: &[[u8; 32]]| {
+            log.as_mut().map_or(Ok(()), |kept| kept.answered(keys, answers))?;
+            answers.iter().zip(&mut places).for_each(|(answer, at)| outputs[want(at)] = *answer);
+            Ok(())
+        };
+        let all = (keys, lookups, most);
+        let evaluate = || evaluate((plan, &io.world), &*function, all, &mut counter, take, ctl);
+        let lanes = clock.phase("ask", "keys", Some(lookups), evaluate)?;
+        (outputs, lanes)
+    } else {
+        (wants.digests.clone(), 1)
     };
     copied.retrieve(
         Asked { plan, wants: &wants, outputs: &outputs, lookups, world: &io.world },
@@ -152,7 +148,7 @@ pub fn converse(
         ctl,
     )?;
     if !is_silent {
-        counter.end()?;
+        part(&mut counter, link)?;
     }
     Ok(Answered { offer, copied, rules, wants, outputs, lookups, lanes, server_rows })
 }
@@ -173,4 +169,29 @@ fn update<'a>(
     let mut copying = Copying { plan, offer: &offer, counter: &mut counter, world, ctl };
     let fetched = offer.kind().suite().copy(&described, &mut copying)?;
     Ok((counter, offer, fetched))
+}
+
+/// Says goodbye, and closes the connection in good order. No question can be put behind it.
+///
+/// # Errors
+/// Those of the connection.
+fn part(counter: &mut Counter<'_>, link: &dyn PeerLink) -> Result<(), Error> {
+    counter.put(Question::End)?;
+    Ok(link.close()?)
+}
+
+/// How many lookups the server sees of a client that has so many, and makes them a multiple of `batch`.
+pub fn padded(lookups: usize, batch: u64) -> u64 {
+    let least = if batch > 1 { 1 } else { 0 };
+    (lookups as u64).max(least).next_multiple_of(batch)
+}
+
+/// The client's side of the function of an offer, with the public key of the state that is served.
+///
+/// # Errors
+/// If its public key is none.
+pub fn function(offer: &Offer, public: Result<Vec<u8>, String>) -> Result<Box<dyn ClientFunction>, Error> {
+    let public = public.map_err(Error::Sent)?;
+    vesica_suite::function::client(offer.curve, offer.verifiable.then_some(&public[..]))
+        .map_err(|why| Error::Sent(format!("an offer that cannot be used: {why}")))
 }

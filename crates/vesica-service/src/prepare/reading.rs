@@ -70,7 +70,12 @@ impl<'a> Reader<'a> {
         let table = vesica_table::open(input)?;
         let values = if with_values { plan.service.values.clone() } else { Vec::new() };
         drop(table.texts(&plan.keys, &values, 1)?);
-        Ok(Self { plan, table, rules: vesica_spec::service::rules(&plan.service.rules, plan.keys.len())?, values })
+        Ok(Self {
+            plan,
+            table,
+            rules: vesica_spec::rules("service.rules", &plan.service.rules, plan.keys.len())?,
+            values,
+        })
     }
 
     /// The most bytes that the values of a row have, 1 at least.

@@ -2,8 +2,9 @@
 
 use super::epoch::{self, CHUNK, Epoch, SKEW, date};
 use super::lookup::{Cache, Places};
-use super::{Copying, Scheme};
+use super::{Copying, Ready, Scheme};
 use crate::error::Error;
+use crate::messages::Question;
 use crate::offer::{Offer, hex, unhex};
 use crate::suite::Fetched;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -12,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use vesica_job::Event;
 use vesica_net::{SystemClock, Time};
-use vesica_spec::service::AskPlan;
+use vesica_spec::service::{AskPlan, By};
 
 /// The part of its time, one in so many, in which a client's user is told that an epoch ends.
 const SOON: u32 = 10;
@@ -22,16 +23,65 @@ const SOON: u32 = 10;
 /// # Errors
 /// Faults of the plan's files; a server that sends what cannot be.
 pub fn copy(scheme: &'static dyn Scheme, described: &[u8], copying: &mut Copying<'_, '_>) -> Result<Fetched, Error> {
-    let (plan, offer, server) = (copying.plan, copying.offer, copying.counter.server());
-    let (world, ctl) = (copying.world, copying.ctl);
+    let (plan, offer) = (copying.plan, copying.offer);
     std::fs::create_dir_all(&plan.cache).map_err(Error::file("cannot make the folder", &plan.cache))?;
     let lock = lock(&plan.cache)?;
     let kept = Epoch::load(offer, &plan.cache);
     let epoch = Epoch::decode(offer, described).map_err(Error::Sent)?;
     let retrieval = scheme.retrieval(offer.by(), &epoch)?;
+    check_state(copying, &kept, &epoch)?;
+    let needed = retrieval.kept(epoch.copy + epoch.log);
+    if needed > plan.cache_size {
+        return Err(Error::Setup(format!(
+            "mine.cache_size: the service needs {needed} bytes here, and {} are allowed; allow more, or ask the server's operator",
+            plan.cache_size
+        )));
+    }
+    let copies = retrieval.copied() > 0 && !retrieval.has_windows();
+    let parts = if copies { copying.copy(&epoch)? } else { Default::default() };
+    let Ready { client, filter, news } = retrieval.client(&epoch, parts, copying)?;
+    let is_known = Offer::load(&plan.cache).is_ok_and(|known| known == *offer);
+    // It was not asked for, and is an assumption more: said once.
+    if plan.hint.is_none() && offer.kind().signs() && !is_known {
+        copying.ctl.note(format!(
+            "{} serves {}: what is looked up stays hidden if circular security holds besides ring-LWE. Write service.hint = \"copied\" to refuse \
+             services without a hint",
+            copying.counter.server(),
+            offer.kind()
+        ));
+    }
+    // What is on the disk already is not written again: a disk takes as long for that as the rest of a lookup.
+    if !is_known {
+        offer.save(&plan.cache)?;
+    }
+    let is_new = kept.ok().as_ref() != Some(&epoch);
+    if is_new {
+        vesica_job::rooms::replace(&plan.cache.join(epoch::NAME), &epoch.encode())?;
+    }
+    let places = match (offer.by(), filter) {
+        (By::Index, _) => Places::Numbers(scheme),
+        (By::Key, Some(filter)) => Places::Filter(Box::new(filter)),
+        (By::Key, None) => Places::Buckets(epoch.buckets(offer)?),
+    };
+    let news = news.or_else(|| (is_new && retrieval.copied() == 0).then(|| "nothing is to be copied".to_owned()));
+    let news = news.map(|what| format!("fetched {}: {what}", epoch.spelled()));
+    let (rows, is_silent) = (epoch.rows, retrieval.sizes().query == 0 && !offer.has_function());
+    let (offer, public) = (offer.clone(), epoch.public());
+    let copied = Box::new(Cache { offer, epoch, scheme: retrieval, client, places, _lock: lock });
+    Ok(Fetched { rows, news, is_silent, public, copied })
+}
+
+/// Fails if a client does not take the epoch: its cache has a later one, or another one of the same number, or its time is over or is to come. What
+/// the user is to know of it is told.
+///
+/// # Errors
+/// The same.
+fn check_state(copying: &Copying<'_, '_>, kept: &Result<Epoch, Error>, epoch: &Epoch) -> Result<(), Error> {
+    let Copying { plan, offer, counter, world, ctl } = copying;
+    let server = counter.server();
     // A server that could go back would see what a client asks of two tables, one of which it may have made up. A number names one state.
-    match &kept {
-        Ok(kept) if kept.number > epoch.number || kept.number == epoch.number && *kept != epoch => {
+    match kept {
+        Ok(kept) if kept.number > epoch.number || kept.number == epoch.number && kept != epoch => {
             let (found, kept, cache) = (epoch.spelled(), kept.spelled(), plan.cache.clone());
             let remedy = format!("remove {} and run the command again", cache.display()).into();
             return Err(Error::Older { server, found, kept, cache, remedy });
@@ -66,52 +116,19 @@ pub fn copy(scheme: &'static dyn Scheme, described: &[u8], copying: &mut Copying
             ));
         }
     }
-    let needed = retrieval.kept(epoch.copy + epoch.log);
-    if needed > plan.cache_size {
-        return Err(Error::Setup(format!(
-            "mine.cache_size: the service needs {needed} bytes here, and {} are allowed; allow more, or ask the server's operator",
-            plan.cache_size
-        )));
-    }
-    let copied = retrieval.client(&epoch, copying)?;
-    let is_known = Offer::load(&plan.cache).is_ok_and(|known| known == *offer);
-    // It was not asked for, and is an assumption more: said once.
-    if plan.hint.is_none() && offer.kind().signs() && !is_known {
-        ctl.note(format!(
-            "{server} serves {}: what is looked up stays hidden if circular security holds besides ring-LWE. Write service.hint = \"copied\" to refuse \
-             services without a hint",
-            offer.kind()
-        ));
-    }
-    // What is on the disk already is not written again: a disk takes as long for that as the rest of a lookup.
-    if !is_known {
-        offer.save(&plan.cache)?;
-    }
-    if kept.ok().as_ref() != Some(&epoch) {
-        vesica_job::rooms::replace(&plan.cache.join(epoch::NAME), &epoch.encode())?;
-    }
-    let places = Places::new(offer, &epoch, scheme, copied.filter)?;
-    let news = copied.news.map(|what| format!("fetched {}: {what}", epoch.spelled()));
-    let (rows, is_silent) = (epoch.rows, retrieval.sizes().query == 0 && !offer.has_function());
-    let (offer, scheme, client) = (offer.clone(), retrieval, copied.client);
-    Ok(Fetched { rows, news, is_silent, copied: Box::new(Cache { offer, epoch, scheme, client, places, _lock: lock }) })
+    Ok(())
 }
 
 /// A part of an epoch, and how many bytes of it came from the server, if it was not all in the cache.
 pub type Whole = (Vec<u8>, Option<u64>);
 
 impl Copying<'_, '_> {
-    /// Whether the cache has another epoch, or none.
-    pub fn is_new(&self, epoch: &Epoch) -> bool {
-        Epoch::load(self.offer, &self.plan.cache).ok().as_ref() != Some(epoch)
-    }
-
     /// What clients copy, and the log of changes since the base, which is empty where there is none: each from the cache or the server, with how many
     /// bytes came from the server, if it was not all in the cache. The copies of other bases are gone then.
     ///
     /// # Errors
     /// Those of the cache and the connection; a server that sends something else than its epoch says.
-    pub fn copy(&mut self, epoch: &Epoch) -> Result<[Whole; 2], Error> {
+    fn copy(&mut self, epoch: &Epoch) -> Result<[Whole; 2], Error> {
         let parts = [Part::copy(epoch), Part::log(epoch)];
         let copy = self.part(&parts[0])?;
         let log = if epoch.log > 0 { self.part(&parts[1])? } else { Default::default() };
@@ -195,26 +212,26 @@ impl Copying<'_, '_> {
         mut each: impl FnMut(&mut W, &[u8]) -> Result<(), Error>,
     ) -> Result<(u64, W), Error> {
         let Self { counter, ctl, .. } = self;
-        let begun = |sums: Vec<u8>| {
-            if hex(blake3::hash(&sums).as_bytes()) != wanted.sums {
-                return Err(Error::Sent("sums that are not those of its epoch".into()));
-            }
-            let (before, whole) = begin(&sums)?;
-            ctl.event(Event::Phase { name: phase, of: "bytes", total: Some(wanted.bytes) });
-            let start = SystemClock.now();
-            let chunks = before.div_ceil(CHUNK as u64)..sums.len() as u64 / 32;
-            Ok((chunks, (sums, start, before, before, whole)))
-        };
-        let all = wanted.bytes.div_ceil(CHUNK as u64) * 32;
-        let (_, start, before, done, whole) =
-            counter.part(wanted.number, all, begun, |(sums, _, _, done, whole), chunk| {
+        let sums = counter.sums(wanted.number, wanted.bytes.div_ceil(CHUNK as u64) * 32)?;
+        if hex(blake3::hash(&sums).as_bytes()) != wanted.sums {
+            return Err(Error::Sent("sums that are not those of its epoch".into()));
+        }
+        let (before, mut whole) = begin(&sums)?;
+        ctl.event(Event::Phase { name: phase, of: "bytes", total: Some(wanted.bytes) });
+        let (start, mut done) = (SystemClock.now(), before);
+        let from = before.div_ceil(CHUNK as u64);
+        let missing = sums.chunks_exact(32).skip(from as usize);
+        if missing.len() > 0 {
+            let ch = counter.put(Question::Chunks { part: wanted.number as u64, from })?;
+            for sum in missing {
+                let chunk = ch.recv(CHUNK)?;
                 ctl.check()?;
-                check(chunk, &sums[32 * (*done / CHUNK as u64) as usize..][..32])?;
-                each(whole, chunk)?;
-                *done += chunk.len() as u64;
-                ctl.event(Event::Done(*done));
-                Ok(())
-            })?;
+                check(&chunk, sum)?;
+                each(&mut whole, &chunk)?;
+                done += chunk.len() as u64;
+                ctl.event(Event::Done(done));
+            }
+        }
         let copied = done - before;
         ctl.event(Event::PhaseEnd { name: phase, of: "bytes", wall: SystemClock.since(start), bytes: (0, copied) });
         Ok((copied, whole))

@@ -7,7 +7,7 @@ use super::epoch::{CHUNK, Epoch};
 use super::{Client, Copying, Retrieval, Scheme, has_reals, misused, reals, unpad};
 use crate::error::Error;
 use crate::found::{Hit, Lost, Texts, Value};
-use crate::messages::{Counter, MOST_KEYS};
+use crate::messages::{Counter, MOST_KEYS, Question};
 use crate::offer::Offer;
 use crate::suite::{Asked, Copied, Earlier};
 use crate::values;
@@ -15,11 +15,11 @@ use crate::wants::Wants;
 use std::fs::File;
 use vesica_job::rooms::Clock;
 use vesica_job::{Control, Event};
-use vesica_pir::PirError;
 use vesica_pir::bucket::Buckets;
 use vesica_pir::keyword::Filter;
+use vesica_pir::{Pir, PirError};
 use vesica_session::SessionRng;
-use vesica_spec::service::{AskPlan, By};
+use vesica_spec::service::AskPlan;
 
 /// What a client has of an epoch.
 pub struct Cache {
@@ -38,10 +38,6 @@ pub struct Cache {
 }
 
 impl Copied for Cache {
-    fn public(&self) -> Result<Vec<u8>, String> {
-        self.epoch.public()
-    }
-
     fn prepare(&self, plan: &AskPlan, lookups: u64, _: &mut Clock<'_>) -> Result<(), Error> {
         room_for_answers(plan.memory, &*self.scheme, self.epoch.width, lookups * self.places.each() as u64)
     }
@@ -110,7 +106,7 @@ impl Cache {
             let begin = client.begin(rng);
             let mut ch = match sizes.query {
                 0 => None,
-                _ => Some(counter.retrieve(name, part.len() as u64)?),
+                _ => Some(counter.put(Question::Retrieve { epoch: name, queries: part.len() as u64 })?),
             };
             if let Some(ch) = &mut ch {
                 begin.chunks(CHUNK).try_for_each(|piece| ch.send(piece))?;
@@ -193,23 +189,6 @@ pub enum Places {
 }
 
 impl Places {
-    /// The places of an epoch. There is a filter where the scheme has sums of records.
-    ///
-    /// # Errors
-    /// If no table of buckets has these sizes.
-    pub fn new(
-        offer: &Offer,
-        epoch: &Epoch,
-        scheme: &'static dyn Scheme,
-        filter: Option<Filter>,
-    ) -> Result<Self, Error> {
-        Ok(match (offer.by(), filter) {
-            (By::Index, _) => Places::Numbers(scheme),
-            (By::Key, Some(filter)) => Places::Filter(Box::new(filter)),
-            (By::Key, None) => Places::Buckets(epoch.buckets(offer)?),
-        })
-    }
-
     /// Queries that one row takes.
     pub fn each(&self) -> usize {
         if matches!(self, Places::Buckets(_)) { 2 } else { 1 }
@@ -290,7 +269,27 @@ pub trait Messages {
     fn decode(&self, secret: Self::Secret, answer: &[u8]) -> Result<Vec<u8>, PirError>;
 }
 
-/// The client of such a scheme: queries that were made, and their answers.
+/// A scheme that has no sessions, with what its client copied.
+pub struct Held<P: Pir> {
+    /// The scheme.
+    pub scheme: P,
+    /// What was copied.
+    pub hint: P::Hint,
+}
+
+impl<P: Pir> Messages for Held<P> {
+    type Secret = P::Secret;
+
+    fn query(&mut self, records: &[u64], rng: &mut SessionRng) -> Result<(P::Secret, Vec<u8>), PirError> {
+        self.scheme.query_sum(&self.hint, records, rng)
+    }
+
+    fn decode(&self, secret: P::Secret, answer: &[u8]) -> Result<Vec<u8>, PirError> {
+        self.scheme.decode(&self.hint, secret, answer)
+    }
+}
+
+/// The client of a scheme that has [`Messages`]: queries that were made, and their answers.
 pub struct Linear<M: Messages> {
     messages: M,
     /// The secrets of each round, and the answers to it, one behind the other.

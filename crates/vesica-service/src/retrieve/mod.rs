@@ -38,13 +38,14 @@ use crate::prepare::{Change, Prepared};
 use crate::reveals;
 use crate::stock::Stock;
 use crate::suite::{Asking, Fetched, Kind, Suite};
+use copying::Whole;
 use desk::Files;
 use epoch::Epoch;
 use lookup::Place;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
-use vesica_job::numbers::count;
+use vesica_job::numbers::{count, size};
 use vesica_job::{Control, World};
 use vesica_pir::keyword::Filter;
 use vesica_pir::{PirError, Shape, Sizes};
@@ -165,14 +166,10 @@ pub trait Retrieval: Send + Sync {
         copied
     }
 
-    /// The client's side with what is in its cache; what is missing there is copied first.
-    fn client(&self, epoch: &Epoch, copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
-        if self.copied() == 0 {
-            let news = copying.is_new(epoch).then(|| "nothing is to be copied".to_owned());
-            return Ok(Ready { client: self.reader(Vec::new(), &mut copying.world.rng()?)?, filter: None, news });
-        }
-        let [(copy, bytes), _] = copying.copy(epoch)?;
-        let news = bytes.map(|bytes| format!("the table, {}", vesica_job::numbers::size(bytes)));
+    /// The client's side with what is in its cache. Of `parts`, the first is what [`Retrieval::copied`] says, if that is kept there and does not
+    /// stream by, and the second is the log of changes since then.
+    fn client(&self, _: &Epoch, [(copy, bytes), _]: [Whole; 2], copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
+        let news = bytes.map(|bytes| format!("the table, {}", size(bytes)));
         Ok(Ready { client: self.reader(copy, &mut copying.world.rng()?)?, filter: None, news })
     }
 }

@@ -1,7 +1,7 @@
 //! A conversation with one client, from the server's side.
 
 use crate::error::Error;
-use crate::messages::{self, LINE, MOST_KEYS, MOST_LANES, MOST_REFUSALS, Question, shares};
+use crate::messages::{self, LINE, MOST_KEYS, MOST_LANES, MOST_REFUSALS, Question};
 use crate::offer::Offer;
 use crate::prepare::Opened;
 use crate::prepare::secret::Root;
@@ -14,6 +14,7 @@ use crate::server::metrics::Metrics;
 use crate::server::patience::{PATIENCE, Patience};
 use crate::stock::{Served, States, Stock, Ticket};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -342,11 +343,10 @@ impl Talk<'_> {
         messages::accept(ch)?;
         let request = self.requests;
         self.requests += 1;
-        let lines = (0..lanes).map(|lane| self.link.line(&messages::lane(request, lane)));
-        let lines: Vec<Box<dyn Channel>> = lines.collect::<Result<_, _>>()?;
+        let lines = messages::lines(self.link, request, keys, lanes)?;
         // For a retrieval the client needs the state afterwards. One of tags has copied it before, and searches its copy.
         let _asking = self.answers.offer.retrieval.map(|_| self.told.asking());
-        self.evaluate(&*function, keys, lines, patience)?;
+        self.evaluate(&*function, lines, patience)?;
         if let Some(retrieval) = self.answers.offer.retrieval {
             self.allowed.0 += keys * records_a_row(self.answers.offer.kind(), retrieval.by);
         }
@@ -456,16 +456,14 @@ impl Talk<'_> {
     fn evaluate(
         &self,
         function: &dyn ServerFunction,
-        keys: u64,
-        lines: Vec<Box<dyn Channel>>,
+        lines: Vec<(Box<dyn Channel>, Range<u64>)>,
         patience: &Patience,
     ) -> Result<(), Error> {
-        let lanes = lines.len() as u64;
         let (gate, link, who) = (&self.answers.gate, self.link, self.link.peer());
-        let mut answered: Vec<Result<(), Error>> = (0..lanes).map(|_| Ok(())).collect();
+        let mut answered: Vec<Result<(), Error>> = lines.iter().map(|_| Ok(())).collect();
         let world = &self.answers.world;
         scope(&*world.turns, |threads| {
-            for ((mut line, share), answered) in lines.into_iter().zip(shares(keys, lanes)).zip(&mut answered) {
+            for ((mut line, share), answered) in lines.into_iter().zip(&mut answered) {
                 let mut lane = move || -> Result<(), Error> {
                     let line = &mut patience.line(&mut *line);
                     let mut rng = world.rng()?;
@@ -707,19 +705,22 @@ mod tests {
             let fetch = || -> Result<Vec<u8>, Error> {
                 let (link, _) = visit("alice");
                 let mut counter = Counter::open(&*link)?;
-                let ch = counter.retrieve(epoch.name(), 1)?;
+                let ch = counter.put(Question::Retrieve { epoch: epoch.name(), queries: 1 })?;
                 ch.send(keys)?;
                 ch.send(&query)?;
                 let answer = ch.recv_exact(scheme.sizes().answer)?;
-                counter.end()?;
+                counter.put(Question::End)?;
+                link.close()?;
                 Ok(answer)
             };
             // Does something while these clients are silent, and waits for their end.
             let beside = |silent: &[&str], work: &dyn Fn() -> Result<Vec<u8>, Error>| {
                 let links: Vec<_> = silent.iter().map(|client| visit(client)).collect();
                 let mut counters: Vec<_> = links.iter().map(|(link, _)| Counter::open(&**link).unwrap()).collect();
-                let mut lines: Vec<_> =
-                    counters.iter_mut().map(|counter| counter.retrieve(epoch.name(), 1).unwrap()).collect();
+                let mut lines: Vec<_> = counters
+                    .iter_mut()
+                    .map(|counter| counter.put(Question::Retrieve { epoch: epoch.name(), queries: 1 }).unwrap())
+                    .collect();
                 lines.iter_mut().for_each(|line| line.send(keys).unwrap());
                 let worked = work();
                 for line in lines {
@@ -772,8 +773,8 @@ mod tests {
             assert!(first.upgrade().is_none());
             let refused = [
                 counter.sums(0, sums).unwrap_err(),
-                counter.chunks(0, 0..1, |_| Ok(())).unwrap_err(),
-                counter.retrieve(told, 1).err().unwrap(),
+                counter.put(Question::Chunks { part: 0, from: 0 }).err().unwrap(),
+                counter.put(Question::Retrieve { epoch: told, queries: 1 }).err().unwrap(),
             ];
             for error in refused {
                 assert!(matches!(error, Error::Refused { .. }), "{error}");
@@ -783,12 +784,13 @@ mod tests {
             counter.sums(0, sums).unwrap();
             let mut rng = SessionRng::from_os().unwrap();
             let mut reader = scheme.reader(hint, &mut rng).unwrap();
-            let ch = counter.retrieve(epoch.name(), 1).unwrap();
+            let ch = counter.put(Question::Retrieve { epoch: epoch.name(), queries: 1 }).unwrap();
             ch.send(&reader.round(&[Some(vec![7])], &mut rng).unwrap()).unwrap();
             reader.take(&ch.recv_exact(scheme.sizes().answer).unwrap()).unwrap();
             let record = reader.records().unwrap().remove(0).unwrap();
             assert_eq!(unpad(&epoch.salt(), &digest_of_index(7), &record), Some(&value(7, 20)[..]));
-            counter.end().unwrap();
+            counter.put(Question::End).unwrap();
+            there.close().unwrap();
         });
     }
 
@@ -811,7 +813,7 @@ mod tests {
             scope.spawn(move || converse(answers, here, ctl));
             let mut counter = Counter::open(&*there).unwrap();
             let round = scheme.together();
-            let ch = counter.retrieve(epoch.name(), round + 1).unwrap();
+            let ch = counter.put(Question::Retrieve { epoch: epoch.name(), queries: round + 1 }).unwrap();
             ch.send(&query.repeat(round as usize)).unwrap();
             ch.recv_exact(round as usize * scheme.sizes().answer).unwrap();
             for is_last in [false, true] {
@@ -841,7 +843,9 @@ mod tests {
             let mut counter = Counter::open(&*there).unwrap();
             let (end, mut came) = (epoch.copy.div_ceil(CHUNK as u64), 0);
             assert!(end * CHUNK as u64 > 3 * u64::from(WINDOW));
-            let cut = counter.chunks(0, 0..end, |_| {
+            let ch = counter.put(Question::Chunks { part: 0, from: 0 }).unwrap();
+            let cut = (0..end).try_for_each(|_| {
+                ch.recv(CHUNK)?;
                 came += 1;
                 if came == 1 {
                     for _ in 0..2 {
@@ -855,7 +859,7 @@ mod tests {
                     });
                     assert!(is_gone);
                 }
-                Ok(())
+                Ok::<_, Error>(())
             });
             let heard = cut.unwrap_err().to_string();
             assert!(heard.contains("served no more; run the command again"), "{heard}");
@@ -882,9 +886,9 @@ mod tests {
             // Nearly too late, and the other line has sent nothing meanwhile.
             std::thread::sleep(patience / 2);
             let began = Instant::now();
-            lines[0].send(&element).unwrap();
-            assert_eq!(lines[0].recv(1 << 10).unwrap().len(), element.len());
-            let heard = lines[1].recv(1 << 10).unwrap_err().to_string();
+            lines[0].0.send(&element).unwrap();
+            assert_eq!(lines[0].0.recv(1 << 10).unwrap().len(), element.len());
+            let heard = lines[1].0.recv(1 << 10).unwrap_err().to_string();
             assert!(heard.contains("kept this side waiting"), "{heard}");
             assert!(began.elapsed() > patience * 3 / 4, "{:?}", began.elapsed());
         });
@@ -940,7 +944,7 @@ mod tests {
             };
             // r·H(x), for the row that there is in both epochs.
             let ask = |counter: &mut Counter<'_>, epoch: &Epoch| -> Result<[u8; 32], Error> {
-                let function = crate::client::evaluate::function(&offer, epoch.public())?;
+                let function = crate::client::talk::function(&offer, epoch.public())?;
                 let asked = [KeyDigest(digest_of_index(0))];
                 Ok(crate::client::evaluate::request(
                     &*function,
@@ -1018,12 +1022,13 @@ mod tests {
                     scope.spawn(move || {
                         let mut counter = Counter::open(&*there).unwrap();
                         while Instant::now() < until {
-                            let ch = counter.retrieve(name, 1).unwrap();
+                            let ch = counter.put(Question::Retrieve { epoch: name, queries: 1 }).unwrap();
                             ch.send(query).unwrap();
                             ch.recv_exact(scheme.sizes().answer).unwrap();
                             rows.fetch_add(1, Ordering::Relaxed);
                         }
-                        counter.end().unwrap();
+                        counter.put(Question::End).unwrap();
+                        there.close().unwrap();
                     });
                 }
             });

@@ -7,7 +7,7 @@ mod plan;
 mod types;
 
 pub use plan::{
-    AskPlan, DayPlan, GuestPlan, KeptPlan, Secret, ServePlan, plan_ask, plan_ask_any, plan_serve, rules, with_ending,
+    AskPlan, DayPlan, GuestPlan, KeptPlan, Secret, ServePlan, plan_ask, plan_ask_any, plan_serve, with_ending,
 };
 pub use types::{
     Asks, Beyond, By, Client, ClientMine, ClientSpec, Hint, KeptFile, Preset, Private, ServerMine, ServerSpec,

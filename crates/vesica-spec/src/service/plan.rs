@@ -3,12 +3,11 @@
 use super::types::{
     Beyond, By, ClientMine, ClientSpec, Hint, Private, ServerMine, ServerSpec, Service, ServiceProtocol,
 };
-use crate::checks::{self, check_name, distinct, memory, patience, table_format, workers};
+use crate::checks::{self, check_name, distinct, memory, patience, rules, table_format, workers};
 use crate::connect::{RoadPlan, gateways};
 use crate::error::SpecError;
 use crate::key::KeyPlace;
 use crate::plan::{ProxyPlan, TrustPlan, key};
-use crate::rules::{Rule, Rules};
 use crate::types::{Input, Order};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -213,7 +212,7 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
         mine.input.as_ref().map(|table| input(table, service.by, mine.scratch.as_deref())).transpose()?.unzip();
     let keys = keys.unwrap_or_default();
     if input.is_some() {
-        rules(&service.rules, keys.len())?;
+        rules("service.rules", &service.rules, keys.len())?;
     }
     if let Some(both) = service.values.iter().find(|value| keys.contains(value)) {
         let why = format!("\"{both}\" is a key column, which a client that finds it has; take it out");
@@ -608,14 +607,6 @@ fn input(input: &Input, by: By, scratch: Option<&Path>) -> Result<(vesica_table:
     }
     distinct("mine.input.keys", &input.keys)?;
     Ok((input.table(scratch), input.keys.clone()))
-}
-
-/// The rules of each of `columns` key columns of a service.
-///
-/// # Errors
-/// If there are lists for another number of columns.
-pub fn rules(rules: &Rules, columns: usize) -> Result<Vec<Vec<Rule>>, SpecError> {
-    crate::checks::rules("service.rules", rules, columns)
 }
 
 /// The clients that the server's document names.

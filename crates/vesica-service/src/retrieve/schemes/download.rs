@@ -1,7 +1,7 @@
 //! "download": a client has the whole table, and asks nothing.
 
 use super::super::epoch::Epoch;
-use super::super::lookup::{Linear, Messages, first};
+use super::super::lookup::{Held, Linear};
 use super::super::{Client, Costs, Retrieval, Scheme, Server, Turn};
 use crate::error::Error;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Retrieval for Download {
     }
 
     fn reader(&self, copy: Vec<u8>, _: &mut SessionRng) -> Result<Box<dyn Client>, Error> {
-        Ok(Box::new(Linear::new(AtHome { scheme: *self, table: self.take_hint(copy)? })))
+        Ok(Box::new(Linear::new(Held { scheme: *self, hint: self.take_hint(copy)? })))
     }
 }
 
@@ -58,23 +58,5 @@ impl Server for Table {
 
     fn answer(&self, _: &[u8], _: &[&[u8]], _: Turn<'_>) -> Result<Vec<Vec<u8>>, PirError> {
         Err(PirError::Message("a query to a table that answers none".into()))
-    }
-}
-
-/// The table at the client.
-struct AtHome {
-    scheme: Download,
-    table: Vec<u8>,
-}
-
-impl Messages for AtHome {
-    type Secret = u64;
-
-    fn query(&mut self, records: &[u64], rng: &mut SessionRng) -> Result<(u64, Vec<u8>), PirError> {
-        self.scheme.query(&self.table, first(records), rng)
-    }
-
-    fn decode(&self, index: u64, answer: &[u8]) -> Result<Vec<u8>, PirError> {
-        self.scheme.decode(&self.table, index, answer)
     }
 }

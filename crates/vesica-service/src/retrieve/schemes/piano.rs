@@ -1,6 +1,6 @@
 //! "piano": the table streams by once, and leaves a window at the client, which is used up query by query.
 
-use super::super::copying::room_for;
+use super::super::copying::{Whole, room_for};
 use super::super::epoch::Epoch;
 use super::super::lookup::Place;
 use super::super::window::Kept;
@@ -71,7 +71,7 @@ impl Retrieval for Piano {
         Ok(Box::new(Asking::with(Kept::in_memory(builder.finish()?, rng))))
     }
 
-    fn client(&self, epoch: &Epoch, copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
+    fn client(&self, epoch: &Epoch, _: [Whole; 2], copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
         let (kept, news) = match Kept::open(&copying.world.disk, &copying.plan.cache, epoch.name(), *self)? {
             Some(kept) => (kept, None),
             None => {

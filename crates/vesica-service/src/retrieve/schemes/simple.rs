@@ -6,9 +6,10 @@
 //! or tag. All of that is the service's, for every scheme.
 
 use super::super::changes;
+use super::super::copying::Whole;
 use super::super::desk::Files;
 use super::super::epoch::Epoch;
-use super::super::lookup::{Linear, Messages};
+use super::super::lookup::{Held, Linear};
 use super::super::pass::Line;
 use super::super::{Client, Copying, Costs, Ready, Retrieval, Scheme, Server, ShapeOfKeys, Turn, in_turn};
 use crate::error::Error;
@@ -73,7 +74,7 @@ struct Matrix<P> {
 
 impl<P: MatrixPir + 'static> Matrix<P> {
     fn read(&self, hint: P::Hint) -> Box<dyn Client> {
-        Box::new(Linear::new(Reader { scheme: self.scheme, hint: Box::new(hint) }))
+        Box::new(Linear::new(Held { scheme: self.scheme, hint }))
     }
 
     fn answers(&self, store: P::Store, workers: usize) -> Box<dyn Server> {
@@ -152,8 +153,12 @@ impl<P: MatrixPir + 'static> Retrieval for Matrix<P> {
         Ok(self.read(self.scheme.take_hint(copy)?))
     }
 
-    fn client(&self, epoch: &Epoch, copying: &mut Copying<'_, '_>) -> Result<Ready, Error> {
-        let [(mut copy, copied), (log, patches)] = copying.copy(epoch)?;
+    fn client(
+        &self,
+        epoch: &Epoch,
+        [(mut copy, copied), (log, patches)]: [Whole; 2],
+        copying: &mut Copying<'_, '_>,
+    ) -> Result<Ready, Error> {
         let changes = changes::entries(&log).ok_or_else(|| Error::Sent("a log of changes that is none".into()))?;
         let due = self.scheme.sizes().hint as usize;
         if copy.len() < due {
@@ -211,23 +216,5 @@ impl<P: MatrixPir> Server for Answers<P> {
         };
         let round = queries.iter().map(|query| query.to_vec()).collect();
         Ok(self.line.answer(round, self.scheme.together(), pass).unwrap_or_default())
-    }
-}
-
-/// The client, with what it copied.
-struct Reader<P: MatrixPir> {
-    scheme: P,
-    hint: Box<P::Hint>,
-}
-
-impl<P: MatrixPir> Messages for Reader<P> {
-    type Secret = P::Secret;
-
-    fn query(&mut self, records: &[u64], rng: &mut SessionRng) -> Result<(P::Secret, Vec<u8>), PirError> {
-        self.scheme.query_sum(&self.hint, records, rng)
-    }
-
-    fn decode(&self, secret: P::Secret, answer: &[u8]) -> Result<Vec<u8>, PirError> {
-        self.scheme.decode(&self.hint, secret, answer)
     }
 }

@@ -72,7 +72,7 @@ impl Circuit {
             return refusal("shared.dp", why.to_owned());
         }
         if choice.groups.is_some_and(|groups| groups.other.is_some()) {
-            let why = "has no noise for groups of both parties; remove it, or shared.groups.other";
+            let why = "has no noise for groups of both parties; remove it, or shared.groups.other: for groups of one party there is noise";
             return refusal("shared.dp", why.to_owned());
         }
         if choice.groups.is_some_and(|groups| !groups.agreed) {

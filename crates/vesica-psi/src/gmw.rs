@@ -59,6 +59,28 @@ impl Needs {
     pub fn of_targets(targets: usize, bits: usize, pads: usize) -> Self {
         Self { words: (width(bits) - 1) * words(targets), targets, bits, pads, back: 0 }
     }
+
+    /// Bits of targets, in [`words`].
+    fn planes(&self) -> usize {
+        self.bits * words(self.targets)
+    }
+
+    /// Transfers from the party that sends pads, and to it.
+    fn transfers(&self) -> [usize; 2] {
+        [64 * (self.words + self.planes()) + self.pads, 64 * self.words + self.back]
+    }
+
+    /// Bytes of memory that [`Made`] takes, with what the transfers are made from, of the party that sends pads and of the other one.
+    pub fn memory(&self) -> [u64; 2] {
+        let (planes, row) = (self.planes(), 64 * words(self.targets));
+        let noise: u64 = self.transfers().map(cot::memory).iter().sum();
+        // Both keys of what a party sends, and of what it receives one and the choice.
+        let keys = |sends: usize, receives: usize| 2 * Block::BYTES * sends + Block::BYTES * receives + receives / 8;
+        // A byte for each target, and its bits; the bits of the other party's numbers, and those of how many of them differ, in blocks and flipped.
+        let sends = 64 * planes + 8 * planes + keys(self.pads, self.back);
+        let receives = 8 * planes + keys(self.back, self.pads);
+        [sends, receives].map(|bytes| noise + (24 * self.words + row + 3 * Block::BYTES * row + bytes) as u64)
+    }
 }
 
 /// What a unit uses up: triples, word by word, transfers for the bits of targets, and pads.
@@ -124,7 +146,7 @@ impl Base {
     /// Those of the channel; the peer's if it breaks the protocol; a bug if the unit was made before.
     pub fn make(&self, unit: UnitId, needs: Needs, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Made> {
         let word = || Zeroizing::new(vec![0; needs.words]);
-        let planes = needs.bits * words(needs.targets);
+        let planes = needs.planes();
         let [steps, targets] = if self.first { [64 * planes, 0] } else { [0, planes] };
         let mut made = Made {
             first: self.first,
@@ -481,7 +503,7 @@ pub type Numbers<'a> = &'a dyn Fn(usize, Range<usize>, &mut [u64]);
 const PART: usize = 1 << 10;
 
 /// Numbers of a column in a message, at most, and bits: more than a unit has bins, in whole words.
-const LOT: usize = 3 << 19;
+pub const LOT: usize = 3 << 19;
 
 /// Takes the first `n` out of some.
 fn first_of<T: Zeroize>(all: &mut Zeroizing<Vec<T>>, n: usize) -> Zeroizing<Vec<T>> {

@@ -636,3 +636,24 @@ pub fn open(
 fn bytes<'a>(words: impl IntoIterator<Item = &'a u64>) -> Vec<u8> {
     words.into_iter().flat_map(|word| word.to_le_bytes()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory is said of as many columns as there are, with and without trees.
+    #[test]
+    fn columns_are_as_many_as_are_made() {
+        let of_s = Some(GroupsOfS { most: 4, labels: false });
+        let (none, values) = (Products::NONE, Values::default());
+        for (most, sums, of_a_key, of_s) in
+            [(1, 0, 1, None), (5, 2, 5, None), (64, 1, 1, None), (1024, 0, 1, None), (16, 1, 2, of_s)]
+        {
+            let of = Groups { most, sums, of_other: 0, products: none, least: 5, of_a_key, labels: false, of_s };
+            for counted in [false, true] {
+                let made = Columns::new((Some(of), true), true, counted, &values, 0).unwrap();
+                assert_eq!(made.len(), of.columns() + usize::from(counted), "{of:?}");
+            }
+        }
+    }
+}

@@ -4,7 +4,9 @@ use crate::two;
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use two::{LONG, Two};
+use std::io::ErrorKind;
+use std::net::TcpListener;
+use two::{LONG, Three, Two};
 
 /// Alice has sales: 60 customers in up to three groups each by their rows, some of which have no customer, no region or no amount. Bob has 70
 /// customers; 40 are common.
@@ -332,6 +334,83 @@ fn groups_of_both_parties_are_told_together() {
     two.run_well();
     let want = outputs(&two);
     two.run_broken(&[30_000, 400_000], |two| assert_eq!(outputs(two), want));
+}
+
+/// What there is not for groups of both is refused by a field and a remedy, and nobody is called.
+#[test]
+fn what_groups_of_both_are_not_for_is_refused_before_contact() {
+    for (from, to, words) in [
+        ("unit = 25", "unit = 25\ndp = { epsilon = 1.0 }", &["shared.dp", "remove it, or shared.groups.other"][..]),
+        // And not for what noise would ask for besides.
+        (
+            "unit = 25\ngroups = { of = \"alice\", by = [\"region\", \"age\"], most = 12, of_a_key = 3",
+            "unit = 25\ndp = { epsilon = 1.0 }\ngroups = { of = \"alice\", by = [\"region\", \"age\"], most = 12",
+            &["shared.dp", "remove it, or shared.groups.other"],
+        ),
+        (
+            "unit = 25",
+            "unit = 25\nlimits.min_intersection = 9",
+            &["shared.limits.min_intersection", "remove it", "shared.groups.least"],
+        ),
+        (
+            "unit = 25",
+            "unit = 25\nidentifiers = [{ name = \"email\" }]\nmatch = \"any\"",
+            &["shared.result", "name one key in mine.input.keys"],
+        ),
+        ("sums = [", "sums = [{ name = \"views\", of = \"bob\" }, ", &["shared.groups.other.of_a_key", "of_a_key = 1"]),
+        ("most = 4", "most = 17", &["shared.groups.other.most", "name the party with more groups"]),
+        ("most = 12", "most = 129", &["shared.groups.most", "give 1 to 128 groups"]),
+        ("unit = 25", "unit = 25\nsecurity = \"malicious\"", &["shared.security", "semi-honest"]),
+        ("unit = 25", "unit = 25\nmode = \"low-comm\"", &["shared.mode", "remove it"]),
+        ("unit = 25", "unit = 25\njoin = \"left\"", &["shared.join", "remove shared.join"]),
+        ("protocol = \"rr22\"", "protocol = \"ot\"", &["shared.result", "protocol = \"rr22\""]),
+        ("[mine]", "[mine]\nlanes = 2", &["mine.lanes"]),
+    ] {
+        let mut two = job(5);
+        two.change("least = 5 }", "least = 5, other = { by = [\"c\"], most = 4 } }");
+        two.change("[\"chosen_groups\"]", "[\"chosen_groups\", \"chosen_pairs\"]");
+        two.bob.change(from, to);
+        // Bob is the one that calls.
+        let doors = doors(&[two.port]);
+        two.bob.start().wait(LONG).bad(2, words);
+        doors.iter().for_each(not_called);
+    }
+}
+
+/// Groups, of one party or of two, are for two parties.
+#[test]
+fn groups_of_three_parties_are_refused_before_contact() {
+    for protocol in ["protocol = \"rr22\"", "protocol = \"ecdh\""] {
+        for other in ["", ", other = { by = [\"c\"], most = 4 }"] {
+            let mut three = Three::with(["id,region\nk,north\n", "id,c\nk,spring\n", "id\nk\n"]);
+            let groups = format!("groups = {{ of = \"alice\", by = [\"region\"], most = 4{other} }}");
+            three.change(
+                "protocol = \"ecdh\"\ncurve = \"curve25519\"",
+                &format!("{protocol}\nresult = \"groups\"\n{groups}"),
+            );
+            // Carol calls the others.
+            let doors = doors(&three.ports);
+            three.jobs[2].start().wait(LONG).bad(2, &["shared.result", "for two parties only", "or two parties"]);
+            doors.iter().for_each(not_called);
+        }
+    }
+}
+
+/// Where others would be met: whoever is called there is not answered.
+fn doors(ports: &[u16]) -> Vec<TcpListener> {
+    ports
+        .iter()
+        .map(|port| {
+            let door = TcpListener::bind(("127.0.0.1", *port)).unwrap();
+            door.set_nonblocking(true).unwrap();
+            door
+        })
+        .collect()
+}
+
+#[track_caller]
+fn not_called(door: &TcpListener) {
+    assert_eq!(door.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 /// A connection that breaks in the middle: the run begins anew, and its totals are those of one attempt.

@@ -90,13 +90,7 @@ fn try_out(
     let part = |keys: &u64| (u128::from(*keys) * u128::from(most)).div_ceil(u128::from(whole)) as u64;
     let scaled = |keys: &[u64]| keys.iter().map(part).collect::<Vec<_>>();
     let sizes = Sizes { keys: scaled(&sizes.keys), capacities: scaled(&sizes.capacities), ..sizes.clone() };
-    // Whoever has the values, the work is the same for the same sizes.
-    let values = match &plan.value {
-        Some(_) => Some(plan.me.place()),
-        None if plan.shared.result == ResultKind::Sum => plan.peers.first().map(|peer| peer.party.place()),
-        None => None,
-    };
-    let terms = &Terms { salt: [0; 32], sizes, values, coins: Coins::new([0; 32]), judge: Judge::default() };
+    let terms = &terms(plan, sizes);
     let copies = match suite.cut() {
         Cut::Units | Cut::Shares => cores(terms.sizes.in_flight.min(terms.sizes.units)),
         Cut::Whole => 1,
@@ -130,6 +124,17 @@ fn try_out(
         (base, unit)
     };
     Ok((0..plan.parties.len()).map(cost).collect())
+}
+
+/// What parties with these sizes would agree on, as far as it is known before they meet.
+pub fn terms(plan: &Plan, sizes: Sizes) -> Terms {
+    // Whoever has the values, the work is the same for the same sizes.
+    let values = match &plan.value {
+        Some(_) => Some(plan.me.place()),
+        None if plan.shared.result == ResultKind::Sum => plan.peers.first().map(|peer| peer.party.place()),
+        None => None,
+    };
+    Terms { salt: [0; 32], sizes, values, coins: Coins::new([0; 32]), judge: Judge::default() }
 }
 
 /// What one side of a trial spent.

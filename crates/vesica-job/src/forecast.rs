@@ -3,7 +3,9 @@
 use crate::cost;
 use crate::error::JobError;
 use crate::input::keys::Reading;
+use crate::input::values::Brought;
 use crate::local;
+use crate::meet::peers::WINDOW;
 use crate::rehearse;
 use crate::seal::ledger;
 use crate::tell::numbers::{about, count, seconds, size};
@@ -11,7 +13,7 @@ use crate::tell::report::{self, Revealed};
 use serde::Serialize;
 use std::fmt::Write;
 use vesica_spec::{Plan, Share};
-use vesica_suite::Cut;
+use vesica_suite::{Cut, Seat};
 use vesica_types::Party;
 
 /// A plan in numbers.
@@ -91,6 +93,9 @@ const BASE: u64 = 24 << 20;
 /// Bytes of memory that a key costs from reading to the output: its sorted record and its unit's.
 const KEY: u64 = 72;
 
+/// Bytes that may be on their way over a line: the peer grants room once it has read a quarter of the window.
+const ON_THE_WAY: u64 = WINDOW as u64 / 4 * 5;
+
 /// What a run of `plan` will cost. Key counts are taken to be row counts, times the identifiers that a row of this table may have; without
 /// `rows` the table is asked or sampled, and without `peer_rows` every peer is taken to have as many.
 ///
@@ -137,7 +142,9 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
     let cores = report::Host::here().cores.min(sizes.in_flight);
     let under_way = match suite.cut() {
         Cut::Units | Cut::Shares => {
-            u64::from(sizes.in_flight.min(sizes.units)) * sizes.capacities.iter().sum::<u64>() * suite.memory()
+            let seat = Seat { place: plan.me.place(), learns: plan.learns(&plan.me) };
+            let of_unit = suite.memory_of_unit(&seat, &cost::terms(plan, sizes.clone()), ON_THE_WAY)?;
+            u64::from(sizes.in_flight.min(sizes.units)) * of_unit
         }
         Cut::Whole => (sizes.keys.iter().sum::<u64>() * suite.memory()).min(Share::InFlight.of(plan.memory) as u64),
     };
@@ -159,7 +166,7 @@ pub fn forecast(plan: &Plan, rows: Option<u64>, peer_rows: Option<u64>) -> Resul
         units: sizes.units,
         in_flight: sizes.in_flight.min(sizes.units),
         tag_bytes: sizes.tag_len.bytes() as u32,
-        memory: BASE + under_way + mine.0.saturating_mul(of_a_row * KEY).min(plan.memory),
+        memory: BASE + under_way + mine.0.saturating_mul(of_a_row * KEY + Brought::of_a_row(plan)).min(plan.memory),
         match_s: if one_machine { sum.max(most) } else { most } / cores,
         table_s: tables.map(|tables| table_s(plan, &tables, mine.0, theirs.0, one_machine)),
         one_machine,

@@ -260,6 +260,31 @@ pub fn receive<B: Field>(
 }
 
 impl Params {
+    /// Bytes of memory that a unit takes of the receiver, which has so many keys at most, and of the sender: what [`receive`] and [`send`] hold when they
+    /// come to their end, with what they are given and hand over but for the keys.
+    pub fn memory<B: Field>(&self, [xs, ys]: [u64; 2], carries: Carries) -> [u64; 2] {
+        let (bins, pairs, slots) = (u64::from(self.bins), 3 * ys, self.shape.slots() as u64);
+        let (block, field) = (Block::BYTES as u64, B::BITS as u64 / 8);
+        // A slot as it is in memory, of the widest store.
+        let value = if self.bits > 64 || carries.numbers > 1 { block } else { block / 2 };
+        let [numbers, rows] = [carries.numbers as u64, u64::from(carries.bits > 0)];
+        let further = (numbers + rows).min(1);
+        // A store, a message of it and its copy on the way.
+        let store = slots * value + 2 * slots.min(MESSAGE as u64) * value;
+        let [sends, receives] = vesica_ot::vole::memory::<B>(self.code, self.bins as usize);
+        // The place of the key in a bin, its entry, z and what the hint has there, in a block and as it was decoded; a, on the wire and on its way too.
+        let of_hint = 8 + 4 * block + value + 3 * field;
+        // What F' is made from, and t: in a block, and as it is handed over.
+        let of_stores = 2 * block * further + 8 * (numbers + rows);
+        let receiver = receives + 3 * block * xs + (of_hint + of_stores) * bins + store;
+        // K, a target, and d; the masks.
+        let of_a_bin = 2 * block + 2 * field + 8 * (numbers + rows);
+        // An entry, its value, and what F' is made from; the value as it is stored, twice, and its row.
+        let of_a_pair = 2 * block + block * further + 2 * value + 8;
+        let sender = sends + of_a_pair * pairs + 8 * (numbers + rows) * ys + of_a_bin * bins + store;
+        [receiver, sender]
+    }
+
     /// The lowest l bits.
     fn mask(&self) -> u128 {
         u128::MAX >> (128 - self.bits)

@@ -21,7 +21,7 @@
 
 use crate::code::Matrix;
 use crate::pprf::{self, Hashes};
-use crate::softspoken::{Receiver, Sender};
+use crate::softspoken::{self, Receiver, Sender};
 use crate::{SecretBlocks, Security, pack, receive_blocks};
 use vesica_block::{Block, hash::Permutation};
 use vesica_params::Level;
@@ -39,6 +39,14 @@ pub const BATCH: usize = 512;
 /// Transfers of one sparse vector, at least if there are more: up to twice as many, for 8 to 16 MiB of noise, which are read at random
 /// places. Larger vectors cost fewer bytes for each transfer, and do not stay in a cache.
 const CHUNK: usize = 1 << 18;
+
+/// Bytes of memory that each side has for n transfers, beside what it hands over: the noise, which its base keeps for the next unit, and the rows that it
+/// comes from. More transfers than one sparse vector makes take it one after the other.
+pub fn memory(n: usize) -> u64 {
+    let Some(plan) = Plan::new(n) else { return softspoken::memory(n) };
+    let Noise { trees, depth } = plan.noise;
+    (Block::BYTES * plan.noise.len()) as u64 + softspoken::memory(plan.chunks * trees * depth as usize)
+}
 
 /// The sender's side of n transfers for a unit of the run that `session` names. `each` gets the number of the first of some
 /// transfers, and for each of these both keys.

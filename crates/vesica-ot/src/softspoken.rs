@@ -46,6 +46,13 @@ const BATCH: usize = 64;
 /// Blocks of every tree's corrections that travel together, so that the sender can begin: 512 kB at a fold of 4.
 const MESSAGE: usize = 16 * BATCH;
 
+/// Bytes of memory that a side has for n transfers against a peer that follows the protocol, at a fold of [`FOLD`]: their rows, the choices, and a message of
+/// corrections with its copy on the way.
+pub(crate) fn memory(n: usize) -> u64 {
+    let blocks = n.div_ceil(WIDTH).max(1);
+    (Block::BYTES * (WIDTH * blocks + blocks + 2 * (WIDTH / FOLD - 1) * blocks.min(MESSAGE))) as u64
+}
+
 /// The side that holds Δ.
 pub struct Sender {
     delta: Zeroizing<Block>,

@@ -39,7 +39,7 @@
 
 use crate::code::{Base, Matrix};
 use crate::pprf::{self, Hashes};
-use crate::softspoken::{Correlated, Receiver, Sender};
+use crate::softspoken::{self, Correlated, Receiver, Sender};
 use crate::sums::sum;
 use crate::{SecretBlocks, Security, pack, receive_blocks};
 use vesica_block::{Block, gf64, gf128, large, prg::Prg};
@@ -51,6 +51,14 @@ use zeroize::Zeroizing;
 
 /// The most outputs that are made without trees and codes: about as many as cost the same traffic either way.
 pub const DIRECT: usize = 512;
+
+/// Bytes of memory that the sender and the receiver of n outputs have, beside these, where both follow the protocol: the noise, which the base keeps for the
+/// next unit, and the rows that it comes from.
+pub fn memory<B: Base>(code: &CodeSet, n: usize) -> [u64; 2] {
+    let Some(plan) = Plan::new(code, n, Security::SemiHonest) else { return [softspoken::memory(n * B::BITS); 2] };
+    let rows = softspoken::memory(plan.transfers::<B>());
+    [1, 2].map(|width| (width * Block::BYTES * plan.noise.len()) as u64 + rows)
+}
 
 /// The sender's n blocks b for a unit of the run that `session` names (see [`Matrix::new`]); Δ is the base's. They are secret,
 /// and wiped when they are dropped.

@@ -59,6 +59,28 @@ impl Needs {
     pub fn of_targets(targets: usize, bits: usize, pads: usize) -> Self {
         Self { words: (width(bits) - 1) * words(targets), targets, bits, pads, back: 0 }
     }
+
+    /// Bits of targets, in [`words`].
+    fn planes(&self) -> usize {
+        self.bits * words(self.targets)
+    }
+
+    /// Transfers from the party that sends pads, and to it.
+    fn transfers(&self) -> [usize; 2] {
+        [64 * (self.words + self.planes()) + self.pads, 64 * self.words + self.back]
+    }
+
+    /// Bytes of memory that [`Made`] takes, with what the transfers are made from, of the party that sends pads and of the other one.
+    pub fn memory(&self) -> [u64; 2] {
+        let (planes, row) = (self.planes(), 64 * words(self.targets));
+        let noise: u64 = self.transfers().map(cot::memory).iter().sum();
+        // Both keys of what a party sends, and of what it receives one and the choice.
+        let keys = |sends: usize, receives: usize| 2 * Block::BYTES * sends + Block::BYTES * receives + receives / 8;
+        // A byte for each target, and its bits; the bits of the other party's numbers, and those of how many of them differ, in blocks and flipped.
+        let sends = 64 * planes + 8 * planes + keys(self.pads, self.back);
+        let receives = 8 * planes + keys(self.back, self.pads);
+        [sends, receives].map(|bytes| noise + (24 * self.words + row + 3 * Block::BYTES * row + bytes) as u64)
+    }
 }
 
 /// What a unit uses up: triples, word by word, transfers for the bits of targets, and pads.
@@ -78,6 +100,8 @@ pub struct Made {
     steps: Zeroizing<Vec<u8>>,
     /// Of the other one: the bits of its targets, in the same order.
     targets: Zeroizing<Vec<u64>>,
+    /// [`LOT`], but in tests of what happens from the second lot on.
+    lot: usize,
     /// What was opened: the same on both sides, and other in each attempt.
     opened: blake3::Hasher,
     /// Stretches the pads that this party sends, and those that it receives.
@@ -122,7 +146,7 @@ impl Base {
     /// Those of the channel; the peer's if it breaks the protocol; a bug if the unit was made before.
     pub fn make(&self, unit: UnitId, needs: Needs, ch: &mut dyn Channel, rng: &mut SessionRng) -> Result<Made> {
         let word = || Zeroizing::new(vec![0; needs.words]);
-        let planes = needs.bits * words(needs.targets);
+        let planes = needs.planes();
         let [steps, targets] = if self.first { [64 * planes, 0] } else { [0, planes] };
         let mut made = Made {
             first: self.first,
@@ -134,6 +158,7 @@ impl Base {
             sums: Zeroizing::new(vec![0; 64 * words(needs.targets)]),
             steps: Zeroizing::new(vec![0; steps]),
             targets: Zeroizing::new(vec![0; targets]),
+            lot: LOT,
             opened: blake3::Hasher::new_derive_key("vesica 2026 what a circuit opened"),
             stretch: [
                 self.sends.permutation(unit.0.into(), b"columns"),
@@ -369,7 +394,8 @@ impl Made {
             let end = lot.end;
             lot.clone().step_by(PART).map(move |start| start..end.min(start + PART))
         };
-        let lots = || (0..n).step_by(LOT).map(|start| start..n.min(start + LOT));
+        let most = self.lot;
+        let lots = || (0..n).step_by(most).map(move |start| start..n.min(start + most));
         let [mut pads, mut others] = [(); 2].map(|()| Zeroizing::new(vec![Block::ZERO; PART.min(n)]));
         let [mut masks, mut shares] = [(); 2].map(|()| Zeroizing::new(vec![0u64; PART.min(n)]));
         let flags_of = |part: Range<usize>, masks: &mut [u64]| {
@@ -389,7 +415,7 @@ impl Made {
                 (*key, *other) = (*key ^ swap, *other ^ swap);
             }
             let [keys, other_keys] = [keys, other_keys].map(|keys| Pads::new(to_send, columns, keys));
-            let (mut v, mut wire) = (Zeroizing::new(vec![0u64; PART.min(n)]), vec![0; 16 * LOT.min(n)]);
+            let (mut v, mut wire) = (Zeroizing::new(vec![0u64; PART.min(n)]), vec![0; 16 * most.min(n)]);
             for (pair, lot) in pairs.flat_map(|pair| lots().map(move |lot| (pair.clone(), lot))) {
                 for part in parts(&lot) {
                     let len = part.len();
@@ -420,7 +446,7 @@ impl Made {
         // The last bits belong to nothing.
         let last = e.len() - 1;
         e[last] &= u8::MAX >> (8 * e.len() - n);
-        for lot in e.chunks(LOT / 8) {
+        for lot in e.chunks(most / 8) {
             ch.send(lot)?;
         }
         first_of(&mut self.choices, n.div_ceil(64));
@@ -477,7 +503,7 @@ pub type Numbers<'a> = &'a dyn Fn(usize, Range<usize>, &mut [u64]);
 const PART: usize = 1 << 10;
 
 /// Numbers of a column in a message, at most, and bits: more than a unit has bins, in whole words.
-const LOT: usize = 3 << 19;
+pub const LOT: usize = 3 << 19;
 
 /// Takes the first `n` out of some.
 fn first_of<T: Zeroize>(all: &mut Zeroizing<Vec<T>>, n: usize) -> Zeroizing<Vec<T>> {
@@ -793,6 +819,78 @@ mod tests {
         let lots = [LOT, LOT, 70];
         let want = lots.map(|lot| (false, lot.div_ceil(8))).into_iter().chain(lots.map(|lot| (true, 8 * lot)));
         assert_eq!(last.collect::<Vec<_>>(), want.collect::<Vec<_>>());
+    }
+
+    /// A peer that changes its second lot, of bits as of numbers, whoever of both it is: another length is its fault, and what it changed within the length
+    /// makes no other total wrong than those of that lot, of a flipped bit those of its place.
+    #[test]
+    fn a_hostile_peer_spoils_its_second_lot_and_nothing_else() {
+        let (lot, columns) = (256, 2);
+        let n = 2 * lot + 70;
+        let value = |column: usize, j: usize| (j as u64 + 7 * column as u64 + 1).wrapping_mul(0xd134_2543_de82_ef95);
+        let flags = |first: bool| -> Vec<u64> {
+            (0..words(n) as u64).map(|i| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> u32::from(first)).collect()
+        };
+        let side = |first: bool, of_first: bool| {
+            move |lines: &mut Lines, rng: &mut SessionRng| -> Result<Vec<Vec<u64>>> {
+                let ch = lines.peer()?;
+                let base = Base::open(first, SESSION, ch, rng)?;
+                let mut made = base.make(UnitId(0), Needs { pads: n, back: n, ..Needs::default() }, ch, rng)?;
+                made.lot = lot;
+                let numbers = |column, part: Range<usize>, out: &mut [u64]| {
+                    out.iter_mut().zip(part).for_each(|(v, j)| *v = value(column, j));
+                };
+                let numbers: Option<Numbers<'_>> = if of_first == first { Some(&numbers) } else { None };
+                let mut all = vec![vec![0; n]; columns];
+                made.times(&flags(first), columns, n, numbers, ch, |column, start, shares| {
+                    all[column][start..][..shares.len()].copy_from_slice(shares);
+                })?;
+                Ok(all)
+            }
+        };
+        let bits: Vec<u64> = flags(true).iter().zip(flags(false)).map(|(x, y)| x ^ y).collect();
+        let wrong = |x: &[Vec<u64>], y: &[Vec<u64>]| -> Vec<usize> {
+            let is = |column: usize, j: usize| {
+                let want = if bits[j / 64] >> (j % 64) & 1 == 1 { value(column, j) } else { 0 };
+                x[column][j].wrapping_add(y[column][j]) == want
+            };
+            (0..n).filter(|&j| !(0..columns).all(|column| is(column, j))).collect()
+        };
+        for (first, has_numbers) in [(true, true), (true, false), (false, true), (false, false)] {
+            let of_first = first == has_numbers;
+            let ((x, _), (y, sent)) = recorded(side(first, of_first), side(!first, of_first));
+            assert!(wrong(&x.unwrap(), &y.unwrap()).is_empty(), "{first} {has_numbers}");
+            let sent: Vec<usize> =
+                sent.iter().filter(|message| message.sent).map(|message| message.bytes.len()).collect();
+            let lots = [lot, lot, 70].map(|lot| if has_numbers { lot.div_ceil(8) } else { 8 * lot * columns });
+            assert_eq!(sent[sent.len() - 3..], lots, "the peer's last messages are its lots");
+            let second = sent.len() - 2;
+            for attack in Attack::ALL {
+                let (alice, bob) = (side(first, of_first), side(!first, of_first));
+                let (x, y) = two_with(alice, bob, |channel| Box::new(Hostile::new(channel, attack, second)));
+                let case = format!("{first} {has_numbers} {attack:?}");
+                let spoiled = match (attack, &x) {
+                    (Attack::Cut | Attack::Empty | Attack::Grow, Err(error)) => {
+                        assert_eq!(error.fault(), Fault::Peer, "{case}");
+                        assert!(error.to_string().contains("bob"), "{case}: {error}");
+                        continue;
+                    }
+                    (Attack::Cut | Attack::Empty | Attack::Grow, Ok(_)) => {
+                        panic!("{case}: a lot of another length was taken")
+                    }
+                    (Attack::Flip(bit), _) if has_numbers => lot + bit % lot..lot + bit % lot + 1,
+                    (Attack::Flip(bit), _) => {
+                        let j = lot + bit / 64 % lot;
+                        j..j + 1
+                    }
+                    (Attack::Replay, _) => lot..2 * lot,
+                };
+                let wrong = wrong(&x.expect(&case), &y.expect(&case));
+                assert!(wrong.iter().all(|j| spoiled.contains(j)), "{case}: {wrong:?}");
+                // Another bit takes the pads of the other choice, which look random; a bit of a number counts where the peer's own share of the bit is 1.
+                assert!(!has_numbers || !wrong.is_empty(), "{case}");
+            }
+        }
     }
 
     /// A multiplication takes the first pads, and the next one those behind them; columns may be longer than a message.

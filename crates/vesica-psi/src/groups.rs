@@ -14,14 +14,16 @@
 //!     A group with fewer keys than `least` is zeros, as one without keys is, and what seals its label is not told.
 
 use crate::cells;
-use crate::gmw::{Made, Needs, Numbers, words};
+use crate::gmw::{LOT, Made, Needs, Numbers, width, words};
 use crate::noise::Draws;
 use crate::products::{self, Carried};
 pub use crate::products::{Product, Products};
 use crate::scatter::Shape;
 use std::ops::Range;
+use vesica_block::Block;
 use vesica_oprf::opprf;
-use vesica_session::{Channel, Error, Found, Group, LABEL, Label, Misbehaviour, Result, SessionRng, Values};
+use vesica_oprf::vole::Field;
+use vesica_session::{Channel, Error, Found, Group, LABEL, Label, Misbehaviour, Result, SessionRng, Share, Values};
 use zeroize::Zeroizing;
 
 /// What a job asks for.
@@ -136,6 +138,11 @@ impl Groups {
     pub fn flags(self) -> u32 {
         let all = self.shape().map_or(self.cells(), |shape| self.of_a_key << shape.log_low);
         if self.of_other > 0 { all } else { 0 }
+    }
+
+    /// Columns of step 4, but for that of all keys.
+    fn columns(self) -> usize {
+        self.shape().map_or(self.most as usize * (self.sums as usize + 1), |shape| shape.columns())
     }
 
     /// Bytes that a party holds for a bin: both keys of each transfer of trees, and shares of step 4; and for numbers of S's both keys of each
@@ -391,6 +398,67 @@ impl Params {
         }
     }
 
+    /// Columns of step 4.
+    fn width(&self) -> usize {
+        self.groups().map_or(usize::from(self.values), Groups::columns) + usize::from(self.counts())
+    }
+
+    /// Bytes of memory that a unit takes of this party at most, where R and S have so many keys in it and `window` bytes may be on their way over a line.
+    /// All that steps 1 to 5 hold is added up, as if it were there at once.
+    ///
+    /// With R's keys grow the bins: transfers, triples, what is multiplied, and the messages about these. With S's grow the stores and what they are solved
+    /// from.
+    pub fn memory<B: Field>(&self, [of_r, of_s]: [u64; 2], window: u64) -> u64 {
+        let (bins, row, block) = (u64::from(self.opprf.bins), self.row(), Block::BYTES as u64);
+        let (place, groups) = (usize::from(!self.puts), self.groups());
+        let needs = self.needs(if self.width() > 0 { self.places() } else { 0 });
+        let made = needs.memory()[place] + self.opprf.memory::<B>([of_r, of_s], self.carries())[place];
+        let [flags, digits] = [self.flags() as u64, groups.map_or(0, |groups| u64::from(groups.digits()))];
+        // Each use of the transfers from S but the last one copies those that are left.
+        let uses = [flags > 0, digits > 0, self.trees().is_some()].into_iter().filter(|is_there| *is_there).count();
+        let left = if uses > 1 { block * needs.back as u64 * if self.puts { 1 } else { 2 } } else { 0 };
+        // The entries of this party's keys and their numbers. R has them in the order of bins besides, and S its keys with fillers.
+        let numbers = groups.map_or(u64::from(self.values), |groups| u64::from(groups.widths()[place]));
+        let brings = self.numbers_of_s() > 0 || self.groups_of_s() > 0;
+        let own = match self.puts {
+            true => (32 + 8 * numbers) * of_r + 32 * bins,
+            false => (16 + if brings { 8 + 8 * numbers } else { 0 }) * of_s,
+        };
+        // f; for each of S's groups both factors, what is opened of them with its copy on the way, and the product; bits that numbers are multiplied by.
+        let bits = 8 * row * (2 + 12 * u64::from(self.groups_of_s()) + flags + digits);
+        let products = 512 * row * groups.map_or(0, |groups| u64::from(groups.slots() * groups.products.count()));
+        let of_trees = self.trees().map_or(0, |(shape, _)| 8 * shape.columns() as u64 + 3 * u64::from(shape.of_a_key));
+        let of_shares = if self.total == Total::Shares { 8 + size_of::<Share>() as u64 } else { 0 };
+        let held = bits + products + (of_trees + of_shares) * bins;
+        // Of the longest columns two numbers of a lot, and the bits that they answer.
+        let longest = (self.places() as u64).max(64 * row * flags.max(digits));
+        let message = 2 * 8 * longest.min(LOT as u64) + longest / 8;
+        made + left + own + held + message + self.at_once().min(window)
+    }
+
+    /// Words of a bit for each bin.
+    fn row(&self) -> u64 {
+        words(self.opprf.bins as usize) as u64
+    }
+
+    /// The most bytes that a party sends in a unit before it has to hear from the other one: all stores, bits about what is compared, or numbers.
+    fn at_once(&self) -> u64 {
+        let (carries, bins) = (self.carries(), u64::from(self.opprf.bins));
+        let slot = u64::from(self.opprf.bits.div_ceil(8) + carries.bits.div_ceil(8)) + 8 * carries.numbers as u64;
+        let compared = width(self.opprf.bits as usize) as u64 * u64::from(self.opprf.bits);
+        let numbers = self.flags() * self.of_other() + self.groups().map_or(0, |groups| groups.digits() as usize);
+        let of_a_tree = |shape: Shape| 32 * u64::from(shape.depth) + 8 * shape.numbers() as u64;
+        let trees = self.trees().map_or(0, |(shape, _)| u64::from(shape.of_a_key) * of_a_tree(shape));
+        let each = [
+            slot * self.opprf.shape.slots() as u64,
+            8 * compared * self.row(),
+            8 * (self.width() * self.places()) as u64,
+            8 * 64 * self.row() * numbers as u64,
+            trees * bins,
+        ];
+        each.into_iter().fold(0, u64::max)
+    }
+
     /// What both have of the numbers that are added up and are not R's alone, from what they have of S's: products of these and R's are made.
     pub(crate) fn multiply(
         &self,
@@ -567,4 +635,25 @@ pub fn open(
 /// The bytes of words.
 fn bytes<'a>(words: impl IntoIterator<Item = &'a u64>) -> Vec<u8> {
     words.into_iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory is said of as many columns as there are, with and without trees.
+    #[test]
+    fn columns_are_as_many_as_are_made() {
+        let of_s = Some(GroupsOfS { most: 4, labels: false });
+        let (none, values) = (Products::NONE, Values::default());
+        for (most, sums, of_a_key, of_s) in
+            [(1, 0, 1, None), (5, 2, 5, None), (64, 1, 1, None), (1024, 0, 1, None), (16, 1, 2, of_s)]
+        {
+            let of = Groups { most, sums, of_other: 0, products: none, least: 5, of_a_key, labels: false, of_s };
+            for counted in [false, true] {
+                let made = Columns::new((Some(of), true), true, counted, &values, 0).unwrap();
+                assert_eq!(made.len(), of.columns() + usize::from(counted), "{of:?}");
+            }
+        }
+    }
 }

@@ -721,7 +721,8 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
         };
     };
     let most = number_of("shared.groups", (&groups.by, "region"), groups.most, &groups.labels)?;
-    if groups.of_a_key.is_none() && shared.dp.is_some() {
+    // There is no noise for groups of both, whatever is said of these.
+    if groups.of_a_key.is_none() && shared.dp.is_some() && groups.other.is_none() {
         let why = "is missing: noise hides a key in all of its groups, so with shared.dp say in how many it may be, such as of_a_key = 1";
         return refuse("shared.groups.of_a_key", why.to_owned());
     }

@@ -92,8 +92,17 @@ pub trait Suite: Send + Sync {
     }
 
     /// Bytes of memory for each key, mine or the peer's, of a unit in flight: points, stores, values and their order. Measured, or
-    /// added up from their sizes.
+    /// added up from their sizes. Units are cut by it, so that every party must get the same number.
     fn memory(&self) -> u64;
+
+    /// Bytes of memory that a unit in flight takes at a seat, where `window` bytes may be on their way over a line. Where it is not known better, it is
+    /// what units are cut by.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`].
+    fn memory_of_unit(&self, _: &Seat, terms: &Terms, _window: u64) -> Result<u64, Error> {
+        Ok(terms.sizes.capacities.iter().sum::<u64>() * self.memory())
+    }
 
     /// Opens a side: the set-up that serves all units of a run.
     ///

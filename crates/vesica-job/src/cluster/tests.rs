@@ -341,6 +341,7 @@ fn what_a_cluster_cannot_run_is_refused_by_name() {
     };
     let rr22 = format!("protocol = \"rr22\"\n{ALICE}");
     opened(&format!("{rr22}\n{SHARED}"), "lanes = 3").unwrap();
+    let groups = "result = \"groups\"\ngroups = { of = \"bob\", by = [\"region\"], most = 4, least = 5 }";
     for (shared, mine, field) in [
         (rr22.clone(), "lanes = 3", "shared.limits.max_keys"),
         (format!("{rr22}\n{SHARED}"), "", "mine.lanes"),
@@ -351,10 +352,14 @@ fn what_a_cluster_cannot_run_is_refused_by_name() {
             "shared.join",
         ),
         (format!("{rr22}\n{SHARED}\nresult = \"count\"\naccept = \"all\""), "", "shared.protocol"),
+        (format!("{rr22}\n{SHARED}\n{groups}"), "", "shared.protocol"),
         (format!("{rr22}\n{SHARED}"), "lanes = 3\nresume = \"kept\"", "mine.resume_key"),
     ] {
         match opened(&shared, mine).unwrap_err() {
-            JobError::Spec(error) => assert_eq!(error.field.as_deref(), Some(field), "{error}"),
+            JobError::Spec(error) => {
+                assert_eq!(error.field.as_deref(), Some(field), "{error}");
+                assert!(field != "shared.protocol" || error.message.ends_with(": run on one machine"), "{error}");
+            }
             error => panic!("{error}"),
         }
     }

@@ -43,6 +43,11 @@ struct Entries {
 }
 
 impl ByGroup {
+    /// Bytes of memory of a row: once by row while it is read, and once by key, with the places of keys.
+    pub fn of_a_row(plan: &GroupedPlan) -> u64 {
+        2 * (4 + 8 * plan.sums.len() as u64) + 12
+    }
+
     /// What `table`, whose keys are `keys`, brings to the groups that `plan` names. `by_key` gives the rows that take part. The groups have
     /// the numbers of the labels that were agreed on, or get some at random, so that a number says nothing.
     ///
@@ -68,8 +73,7 @@ impl ByGroup {
             field,
             why,
         };
-        // Once by row while they are read, and once by key, with the places of keys.
-        let need = keys.rows.saturating_mul(2 * (4 + 8 * width as u64) + 12);
+        let need = keys.rows.saturating_mul(Self::of_a_row(plan));
         if need > Share::Joining.of(memory) as u64 {
             let (rows, need) = (keys.rows, size(need.saturating_mul(4)));
             let why = format!("the groups and values of {rows} rows do not fit into mine.memory: give {need} or more");

@@ -44,6 +44,15 @@ impl Brought {
         })
     }
 
+    /// Bytes of memory of a row of this party's table.
+    pub fn of_a_row(plan: &Plan) -> u64 {
+        match (&plan.value, &plan.grouped) {
+            (Some(_), _) => ByKey::OF_A_ROW,
+            (None, Some(grouped)) => ByGroup::of_a_row(grouped),
+            (None, None) => 0,
+        }
+    }
+
     /// What the keys of a unit bring whose first rows these are; nothing if one of the rows is not a key's first.
     ///
     /// # Errors
@@ -76,6 +85,9 @@ pub struct ByKey(Vec<i64>);
 pub type Rows<'a> = &'a mut dyn FnMut(bool, u64) -> Result<(), JobError>;
 
 impl ByKey {
+    /// Bytes of memory of a row.
+    const OF_A_ROW: u64 = 8;
+
     /// The value of each key of `table`, whose keys are `keys`: what the rows that have it and take part add up to in `column`, modulo 2^64.
     /// `by_key` gives these rows.
     ///
@@ -93,7 +105,7 @@ impl ByKey {
         ctl: &Control,
     ) -> Result<Self, JobError> {
         let path = || table.path().to_owned();
-        let need = keys.rows.saturating_mul(8);
+        let need = keys.rows.saturating_mul(Self::OF_A_ROW);
         if need > Share::Joining.of(memory) as u64 {
             let (rows, need) = (keys.rows, size(need.saturating_mul(4)));
             let why = format!("the values of {rows} rows do not fit into mine.memory: give {need} or more");

@@ -485,24 +485,24 @@ fn same_keys(plan: &Plan, before: &[u64], now: &[u64]) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Why no party of this job may count its keys after the coins are tossed, if none may.
-pub fn refuses_late_counts(plan: &Plan) -> Option<(&'static str, &'static str)> {
+/// Why no party of this job may count its keys after the coins are tossed, if none may, and what to do: the field, and words.
+pub fn refuses_late_counts(plan: &Plan) -> Option<(&'static str, String)> {
     if let Some(why) = plan.refuses_lanes() {
-        return Some(("shared.protocol", why));
+        return Some(("shared.protocol", format!("{why}: run on one machine")));
     }
     if !plan.lists.is_empty() {
         let why = "several of a row are matched on one machine, and not in a cluster: name one key in mine.input.keys, or run on one machine";
-        return Some(("shared.identifiers", why));
+        return Some(("shared.identifiers", why.to_owned()));
     }
     if plan.shared.limits.max_keys.is_none() {
         let why =
             "is missing: where a party counts its keys after they are cut, the number of units follows from this limit";
-        return Some(("shared.limits.max_keys", why));
+        return Some(("shared.limits.max_keys", why.to_owned()));
     }
     if plan.shared.security == Security::Malicious {
         let why = "a party that may deviate says its number of keys before the coins are tossed; take \"semi-honest\", or run on one \
                    machine";
-        return Some(("shared.security", why));
+        return Some(("shared.security", why.to_owned()));
     }
     None
 }

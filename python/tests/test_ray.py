@@ -280,6 +280,9 @@ def test_what_a_run_gives_is_a_pair_whose_dataset_is_made_when_it_is_asked_for()
     dataset, report = pair
     assert (dataset, report) == (pair.dataset, pair.report) == ("rows", "report") and pair[0] == pair[-2] == "rows" and made == [1]
     plain = ("rows", "report")
+    on_the_left: list[Any] = []
+    on_the_left += lazy()
+    assert on_the_left == [*plain]
     for same in (
         lambda: lazy() == plain and plain == lazy() and lazy() == lazy() == Matched(*plain) and not lazy() != plain and lazy() != ("others", "report"),
         lambda: hash(lazy()) == hash(plain) and "rows" in lazy() and lazy().index("rows") == 0 and lazy().count("rows") == 1,
@@ -306,8 +309,14 @@ def test_a_dataset_is_of_the_parts_that_the_run_has_written(tmp_path: Path, monk
     source.commit("a-run")
     read = _run._reader(source.output)
     pq.write_table(pa.table({"n": [2]}), tmp_path / "out" / "part-000003.parquet")
-    monkeypatch.setattr(ray.data, "read_parquet", lambda paths: paths)
-    assert read() == [str(tmp_path / "out" / f"part-{number:06}.parquet") for number in (0, 7)]
+    monkeypatch.setattr(ray.data, "read_parquet", lambda paths, partitioning: paths)
+    paths = [str(tmp_path / "out" / f"part-{number:06}.parquet") for number in (0, 7)]
+    assert read() == paths
+    # Another run's rows would stand beside this run's report.
+    pq.write_table(pa.table({"n": [3]}), tmp_path / "another.parquet")
+    os.replace(tmp_path / "another.parquet", paths[1])
+    with pytest.raises(vesica.InputError, match="part-000007.parquet: is gone, or not the file"):
+        read()
 
 
 class Waits:

@@ -132,7 +132,7 @@ pub trait Pir: Sync {
     /// randomness: two for one record are different bytes.
     fn query(&self, hint: &Self::Hint, index: u64, rng: &mut SessionRng) -> Result<(Self::Secret, Vec<u8>), PirError>;
     /// A query for the sum of some records, byte by byte modulo 256, by a [`MatrixPir`]. It costs what a query for one costs, and looks like it. By
-    /// other schemes, for the first of them.
+    /// other schemes, for one record alone.
     ///
     /// # Errors
     /// If there is none, one is not in the table, or they do not lie in the same rows, as the records of each [`Shape::group`] do.
@@ -142,7 +142,13 @@ pub trait Pir: Sync {
         indices: &[u64],
         rng: &mut SessionRng,
     ) -> Result<(Self::Secret, Vec<u8>), PirError> {
-        self.query(hint, indices.first().copied().unwrap_or(u64::MAX), rng)
+        match *indices {
+            [index] => self.query(hint, index, rng),
+            _ => Err(PirError::Shape(format!(
+                "a query for the sum of {} records, by a scheme that has no such sums",
+                indices.len()
+            ))),
+        }
     }
     /// The answers to some queries in their order. They are computed in one pass over the table where the scheme can. A query that is none
     /// is refused before anything is computed.

@@ -214,7 +214,7 @@ impl<'a> Counter<'a> {
     ///
     /// # Errors
     /// Those of the channel; [`Error::Refused`].
-    pub fn ask(&mut self, keys: u64, lanes: u64) -> std::result::Result<Vec<(Box<dyn Channel>, Range<u64>)>, Error> {
+    pub fn ask(&mut self, keys: u64, lanes: u64) -> std::result::Result<Vec<Lane>, Error> {
         self.put(Question::Ask { keys, lanes })?;
         let request = self.requests;
         self.requests += 1;
@@ -222,11 +222,14 @@ impl<'a> Counter<'a> {
     }
 }
 
+/// A line of a request for keys, and those of the request's keys that go on it.
+pub type Lane = (Box<dyn Channel>, Range<u64>);
+
 /// The lines of a request for so many keys, on either side, with the keys that go on each.
 ///
 /// # Errors
 /// Those of the link.
-pub fn lines(link: &dyn PeerLink, request: u64, keys: u64, lanes: u64) -> Result<Vec<(Box<dyn Channel>, Range<u64>)>> {
+pub fn lines(link: &dyn PeerLink, request: u64, keys: u64, lanes: u64) -> Result<Vec<Lane>> {
     let line = |(number, keys)| link.line(&lane(request, number)).map(|line| (line, keys));
     (0..).zip(shares(keys, lanes)).map(line).collect()
 }

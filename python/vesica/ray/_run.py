@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import secrets
@@ -53,7 +54,8 @@ class Matched(_Pair):
         return map(_made, super().__iter__())
 
     def __radd__(self, other: Any) -> Any:
-        return other + tuple(self)
+        # A list on the left has its own way.
+        return other + tuple(self) if isinstance(other, tuple) else NotImplemented
 
     def __repr__(self) -> str:
         return f"Matched(dataset={self[0]!r}, report={self[1]!r})"
@@ -170,17 +172,32 @@ def match(
 def _reader(place: output.Output) -> Callable[[], Any]:
     """Makes the Dataset of the parts that are in their place now."""
     address, names = place.address, [name for name, _, _ in place.parts()]
+    # A folder may be emptied and written to again before anybody asks. Parts in an object store have the name of their run.
+    were = {} if "://" in address else {f"{address}/{name}": _stands(f"{address}/{name}") for name in names}
 
     def read() -> Any:
         # Only who calls for a Dataset waits for what makes them.
         import ray.data
 
-        if "://" not in address:
-            return ray.data.read_parquet([f"{address}/{name}" for name in names])
+        if were:
+            for path, was in were.items():
+                if _stands(path) != was:
+                    why = "is gone, or not the file that this run has written; ask for the Dataset before the folder is written to again"
+                    raise InputError(f"{path}: {why}")
+            # Of a folder like `day=2026-11-27` Ray would make a column, which the run's rows do not have.
+            return ray.data.read_parquet(list(were), partitioning=None)
         of_parts = ray.data.from_items([{"part": name} for name in names], override_num_blocks=len(names))
         return of_parts.map_batches(_Part(address), batch_size=1, batch_format="pyarrow")
 
     return read
+
+
+def _stands(path: str) -> tuple[int, int, int] | None:
+    """What changes when a file is written anew; none if it is not there."""
+    with contextlib.suppress(FileNotFoundError):
+        found = os.stat(path)
+        return found.st_ino, found.st_size, found.st_mtime_ns
+    return None
 
 
 class _Part:

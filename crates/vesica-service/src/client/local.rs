@@ -93,6 +93,9 @@ pub fn removed(plan: &AskPlan) -> Result<Option<Box<dyn Table>>, Error> {
     Ok(Some(table))
 }
 
+/// What was read before the server was called: the rules of each key column, what is asked for, and what was kept of it.
+pub type First = (Vec<Vec<Rule>>, Wants, Option<Known>);
+
 /// The keys that a plan's tables are about, with the rules by which they were read, and what is kept of them. The rules are those of the offer that
 /// was fetched before, if it is the one that the plan pins; else there are none, and the keys may have to be read again by the offer's.
 ///
@@ -104,7 +107,7 @@ pub fn read_first(
     past: Option<&Past<'_>>,
     clock: &mut Clock<'_>,
     ctl: &Control,
-) -> Result<(Vec<Vec<Rule>>, Wants, Option<Known>), Error> {
+) -> Result<First, Error> {
     let offer = Offer::load(&plan.cache).ok().filter(|offer| plan.offer.is_none_or(|pinned| offer.hash() == pinned));
     let offered = offer.and_then(|offer| rules_of(plan, &offer.rules).ok());
     let are_known = offered.is_some();

@@ -226,6 +226,10 @@ impl Copying<'_, '_> {
             for sum in missing {
                 let chunk = ch.recv(CHUNK)?;
                 ctl.check()?;
+                // What is kept is as long as the epoch says, whatever the sums are of.
+                if chunk.len() as u64 != (wanted.bytes - done).min(CHUNK as u64) {
+                    return Err(Error::Sent("a chunk that is not the one of its sum".into()));
+                }
                 check(&chunk, sum)?;
                 each(&mut whole, &chunk)?;
                 done += chunk.len() as u64;

@@ -28,7 +28,7 @@ WAITING = 1 << 16
 
 @ray.remote(num_cpus=0, max_restarts=0, max_concurrency=WAITING)
 class Keeper:
-    """Holds a run's secret."""
+    """Holds a run's secret. Its calls take turns in one event loop: none may block."""
 
     def __init__(self) -> None:
         self._recipient = _core.Recipient()

@@ -192,11 +192,12 @@ def _reader(place: output.Output) -> Callable[[], Any]:
     return read
 
 
-def _stands(path: str) -> tuple[int, int, int] | None:
+def _stands(path: str) -> tuple[int, int] | None:
     """What changes when a file is written anew; none if it is not there."""
     with contextlib.suppress(FileNotFoundError):
         found = os.stat(path)
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        # The number of a file may change by itself where a program serves the folder, as that of a bucket.
+        return found.st_size, found.st_mtime_ns
     return None
 
 

@@ -141,7 +141,7 @@ def named(parts: Collection[Part], names: Collection[str]) -> list[Part]:
 
 
 def tables(address: str, name: str) -> Iterator[pa.Table]:
-    """The rows of a part in an object store, some at a time: at first none, for those who ask for no more than the columns."""
+    """The rows of a part, some at a time: at first none, for those who ask for no more than the columns."""
     with pq.ParquetFile(storage.opened(address).open(name)) as file:
         yield file.schema_arrow.empty_table()
         for batch in file.iter_batches():

@@ -92,6 +92,10 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def open(self, name: str) -> Any:
+        """A file, to be read."""
+        return open(self.path / name, "rb")
+
     def put(self, name: str, pieces: Sequence[Any], durable: bool = True) -> bool:
         path = self.path / name
         beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

@@ -179,13 +179,10 @@ def _reader(place: output.Output) -> Callable[[], Any]:
         # Only who calls for a Dataset waits for what makes them.
         import ray.data
 
-        if were:
-            for path, was in were.items():
-                if _stands(path) != was:
-                    why = "is gone, or not the file that this run has written; ask for the Dataset before the folder is written to again"
-                    raise InputError(f"{path}: {why}")
-            # Of a folder like `day=2026-11-27` Ray would make a column, which the run's rows do not have.
-            return ray.data.read_parquet(list(were), partitioning=None)
+        for path, was in were.items():
+            if _stands(path) != was:
+                why = "is gone, or not the file that this run has written; ask for the Dataset before the folder is written to again"
+                raise InputError(f"{path}: {why}")
         of_parts = ray.data.from_items([{"part": name} for name in names], override_num_blocks=len(names))
         return of_parts.map_batches(_Part(address), batch_size=1, batch_format="pyarrow")
 
@@ -202,7 +199,8 @@ def _stands(path: str) -> tuple[int, int] | None:
 
 
 class _Part:
-    """Reads parts by what wrote them, so whatever store could be written to can be read."""
+    """Reads parts by what wrote them, so whatever store could be written to can be read. Ray's own reader would make a column of a folder
+    like `day=2026-11-27`, and of several files it fails where aiohttp is not installed: threads meet in a module that cannot be imported."""
 
     def __init__(self, address: str) -> None:
         self.address = address

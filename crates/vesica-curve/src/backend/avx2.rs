@@ -16,6 +16,7 @@
 //! part, in `[-2^50, 2^50]`, plus `3·2^51`: an integer in `[2^52, 2^53)`, which shows in its low bits.
 
 use crate::field::{Formula, Lanes};
+use std::arch::asm;
 use std::arch::x86_64::*;
 use zeroize::Zeroize;
 
@@ -41,6 +42,18 @@ macro_rules! intrinsic {
         // SAFETY: see above: beneath `run_on`, which has checked the CPU.
         unsafe { $call }
     }};
+}
+
+/// The word, in a register at this place: what the compiler knows nothing of, it can neither join with its neighbours nor put off.
+///
+/// # Safety
+/// The CPU must have the instructions.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn pin(mut word: __m256i) -> __m256i {
+    // SAFETY: the text is a comment, so nothing is done.
+    unsafe { asm!("/* {0} */", inout(ymm_reg) word, options(nomem, nostack, preserves_flags)) };
+    word
 }
 
 const LOW_52: u64 = (1 << 52) - 1;
@@ -81,7 +94,8 @@ impl U64x4 {
 impl Lanes for U64x4 {
     const WIDTH: usize = 4;
 
-    #[inline(always)]
+    // Never inlined itself: whether `enter` is, the compiler decides, for all that its attribute says.
+    #[inline(never)]
     fn call<F: Formula<Self>>(formula: F) -> F::Out {
         intrinsic!(enter(formula))
     }
@@ -168,6 +182,11 @@ impl Lanes for U64x4 {
     #[inline(always)]
     fn madd_small(self, a: Self, b: Self) -> Self {
         self.add(Self(intrinsic!(_mm256_mul_epu32(a.0, b.0))))
+    }
+
+    #[inline(always)]
+    fn pin(self) -> Self {
+        Self(intrinsic!(pin(self.0)))
     }
 
     #[inline(always)]

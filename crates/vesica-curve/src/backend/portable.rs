@@ -7,6 +7,7 @@ use zeroize::Zeroize;
 #[derive(Clone, Copy, Zeroize)]
 pub(super) struct U64x1(u64);
 
+const LOW_51: u64 = (1 << 51) - 1;
 const LOW_52: u64 = (1 << 52) - 1;
 
 #[inline(always)]
@@ -75,16 +76,16 @@ impl Lanes for U64x1 {
 
     const MADD: bool = false;
     const INLINE: bool = true;
-    const SPLIT: u32 = 52;
+    const SPLIT: u32 = 51;
     const LO_ORIGIN: u64 = 0;
     const HI_ORIGIN: u64 = 0;
     #[inline(always)]
     fn wide_lo(self, a: Self, b: Self) -> Self {
-        self.madd_lo(a, b)
+        Self(self.0.wrapping_add(a.0.wrapping_mul(b.0) & LOW_51))
     }
     #[inline(always)]
     fn wide_hi(self, a: Self, b: Self) -> Self {
-        self.madd_hi(a, b)
+        Self(self.0.wrapping_add((u128::from(a.0) * u128::from(b.0) >> 51) as u64))
     }
     #[inline(always)]
     fn madd_small(self, a: Self, b: Self) -> Self {

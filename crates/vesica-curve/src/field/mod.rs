@@ -25,6 +25,12 @@ pub(crate) trait Lanes: Copy + Send + Sync + Zeroize + 'static {
     /// Runs a formula as a call of its own (not inlined), compiled for this type's instructions.
     fn call<F: Formula<Self>>(formula: F) -> F::Out;
 
+    /// Runs a formula of the hottest loops: in its place, or as a call where registers are few.
+    #[inline(always)]
+    fn hot<F: Formula<Self>>(formula: F) -> F::Out {
+        if Self::INLINE { formula.run() } else { Self::call(formula) }
+    }
+
     /// The same word in every lane.
     fn splat(word: u64) -> Self;
     /// The first `WIDTH` words of a slice.
@@ -68,7 +74,7 @@ pub(crate) trait Lanes: Copy + Send + Sync + Zeroize + 'static {
     /// Whether the hottest loops hold their products inline. Where registers are too few, a formula of several products
     /// spills most of what they compute, and calls are faster.
     const INLINE: bool;
-    /// Where [`Lanes::wide_lo`] and [`Lanes::wide_hi`] split a product: 51 or 52.
+    /// Where [`Lanes::wide_lo`] and [`Lanes::wide_hi`] split a product: 52 where [`Lanes::MADD`], and else 51.
     const SPLIT: u32;
     /// What [`Lanes::wide_lo`] adds beside the low part; the sum is to start from minus this, once per product.
     const LO_ORIGIN: u64;
@@ -84,6 +90,12 @@ pub(crate) trait Lanes: Copy + Send + Sync + Zeroize + 'static {
     fn wide_hi(self, a: Self, b: Self) -> Self;
     /// `self + a·b` modulo 2^64, for `a, b < 2^32` with `a·b < 2^52`.
     fn madd_small(self, a: Self, b: Self) -> Self;
+    /// The same word, which the compiler has to have in a register at this place. Left alone, it joins and reorders the sums
+    /// of a product, and has more words at hand than there are registers.
+    #[inline(always)]
+    fn pin(self) -> Self {
+        self
+    }
 
     /// The mask of the lanes in which the words are equal.
     fn eq(self, other: Self) -> Self;

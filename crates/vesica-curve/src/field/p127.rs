@@ -45,7 +45,7 @@ struct Wide<V> {
 #[inline(always)]
 fn add_shl<V: Lanes>(sum: V, x: V, bits: u32) -> V {
     // Where products are instructions, a product by a power of two is a shift and an addition in one.
-    if V::SPLIT == 52 { sum.madd_lo(x, V::splat(1 << bits)) } else { sum.add(x.shl(bits)) }
+    if V::MADD { sum.madd_lo(x, V::splat(1 << bits)) } else { sum.add(x.shl(bits)) }
 }
 
 /// A left factor: its limbs, and four times the upper two, for the products that wrap around 2^129.
@@ -201,7 +201,7 @@ impl<V: Lanes> Fp<V> {
     /// The same, by a call only where a back end prefers calls.
     #[inline(always)]
     pub(crate) fn times(self, other: Self) -> Self {
-        if V::INLINE { self.product(other) } else { self.mul(other) }
+        V::hot(Mul(self, other))
     }
 
     /// The same, inlined.
@@ -394,7 +394,7 @@ impl<V: Lanes> Left<V> {
     /// and `other` below k u, k < 5.
     #[inline(always)]
     pub(crate) fn mul(&self, other: &Fp2<V>) -> Fp2<V> {
-        if V::INLINE { LeftProduct(self, other).run() } else { V::call(LeftProduct(self, other)) }
+        V::hot(LeftProduct(self, other))
     }
 }
 
@@ -501,13 +501,13 @@ impl<V: Lanes> Fp2<V> {
     /// Square, tight. Weight: 2j·(j + K) or 2j², for a value below j u, j < K.
     #[inline(always)]
     pub(crate) fn square<const K: u64>(self) -> Self {
-        if V::INLINE { ExtensionSquare::<V, K>(&self).run() } else { V::call(ExtensionSquare::<V, K>(&self)) }
+        V::hot(ExtensionSquare::<V, K>(&self))
     }
 
     /// The norm re² + im² of a value below 4 u, tight.
     #[inline(always)]
     pub(crate) fn norm(self) -> Fp<V> {
-        if V::INLINE { Norm(&self).run() } else { V::call(Norm(&self)) }
+        V::hot(Norm(&self))
     }
 
     /// The product with an element of the prime field, tight.

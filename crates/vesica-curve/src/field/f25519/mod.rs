@@ -81,16 +81,6 @@ const fn pairs(k: usize) -> u64 {
     if k > 8 { 0 } else { (if k < 5 { k + 1 } else { 9 - k }) as u64 }
 }
 
-/// How many of them are squares, `i = j`.
-const fn squares(k: usize) -> u64 {
-    (k.is_multiple_of(2) && k <= 8) as u64
-}
-
-/// How many of them have `i < j`.
-const fn crosses(k: usize) -> u64 {
-    (pairs(k) - squares(k)) / 2
-}
-
 impl<V: Lanes> Fe<V> {
     /// The same number below 2^255 in every lane, given as four words in little-endian order.
     #[inline(always)]
@@ -284,15 +274,13 @@ impl<V: Lanes> Fe<V> {
 /// The columns of `a·b`.
 #[inline(always)]
 fn product<V: Lanes, const BIASED: bool>(a: &Fe<V>, b: &Fe<V>) -> [V; 5] {
-    let product = Product::<V, BIASED>(a, b);
-    if V::INLINE { product.run() } else { V::call(product) }
+    V::hot(Product::<V, BIASED>(a, b))
 }
 
 /// The columns of `a²`.
 #[inline(always)]
 fn square<V: Lanes, const BIASED: bool>(a: &Fe<V>) -> [V; 5] {
-    let square = Square::<V, BIASED>(a);
-    if V::INLINE { square.run() } else { V::call(square) }
+    V::hot(Square::<V, BIASED>(a))
 }
 
 struct Product<'a, V, const BIASED: bool>(&'a Fe<V>, &'a Fe<V>);

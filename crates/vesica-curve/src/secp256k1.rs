@@ -54,6 +54,11 @@ impl Prime for Field {
     const P: [u64; 4] = [0xffff_fffe_ffff_fc2f, u64::MAX, u64::MAX, u64::MAX];
     const DOMAIN: u32 = 0;
     const LIFT: usize = 0;
+    // What column 4 is lent is worth 8 · 2^260. Column 0 owes it rather than column 5, as the upper half could go below zero.
+    const SIGNED_START: [u64; 10] =
+        [LENT - 8 * FOLD_260, LENT_ON, LENT_ON, LENT_ON, LENT_ON, LENT, LENT_ON, LENT_ON, LENT_ON, OWED];
+    const FOLD_PARTS: [(u64, u64); 10] =
+        [(2, 0), (1, 2), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (0, 0), (0, 0), (0, 0)];
 
     // (p - 3)/4 in binary: 223 ones, 0, 22 ones, 0000, 1, 011.
     const CHAIN: &'static [Power] = &[
@@ -80,6 +85,18 @@ impl Prime for Field {
         for i in 5..9 {
             c[i + 1] = c[i + 1].add(c[i].shr(52));
         }
+        if !V::MADD {
+            // No column of the upper half is negative when it is carried, nor is their sum: where a low part in it is negative,
+            // the high part above is not zero. Column 4 is not negative, since it was lent 2^55, or 2^7·2^256.
+            let over = V::splat(V::PART_HI_ORIGIN.wrapping_neg()).part_hi(c[9], by);
+            c[4] = c[4].part_lo(c[9], by);
+            for i in 0..4 {
+                let high = c[i + 5];
+                part(&mut c, i, high, by);
+            }
+            part(&mut c, 0, over, by);
+            return Self::trim([c[0], c[1], c[2], c[3], c[4]]);
+        }
         let mut over = V::zero();
         for i in 0..5 {
             c[i] = c[i].madd_lo(c[i + 5], by);
@@ -100,7 +117,11 @@ impl Prime for Field {
         // At most 12 bits times 33.
         let over = raw[4].shr(48);
         raw[4] = raw[4].and(V::splat(LOW_48));
-        raw[0] = raw[0].madd_lo(over, V::splat(FOLD_256));
+        raw[0] = if V::MADD {
+            raw[0].madd_lo(over, V::splat(FOLD_256))
+        } else {
+            raw[0].add(over.shl(32)).madd_small(over, V::splat(FOLD_256 - (1 << 32)))
+        };
         raw
     }
 }

@@ -70,6 +70,17 @@ impl Prime for Field {
     /// p = -1 + 2^52·(2^52 - 2^44 + 2^12) - 2^104 + 2^208·(2^48 - 2^16).
     #[inline(always)]
     fn fold<V: Lanes>(mut c: Columns<V>) -> Limbs<V> {
+        if !V::MADD {
+            // By shifts: p + 1 = 2^64 - 2^96 - 2^224 + 2^256. A column loses less than 2·2^52 + 2^49 + 2^21.
+            for i in 0..5 {
+                let q = quotient(&mut c, i);
+                add_shifted(&mut c, i + 1, q, 12);
+                sub_shifted(&mut c, i + 1, q, 44);
+                sub_shifted(&mut c, i + 4, q, 16);
+                add_shifted(&mut c, i + 4, q, 48);
+            }
+            return [c[5], c[6], c[7], c[8], c[9]];
+        }
         let low = V::splat(LOW_52);
         let second = V::splat((1 << 52) - (1 << 44) + (1 << 12));
         let top = V::splat((1 << 48) - (1 << 16));

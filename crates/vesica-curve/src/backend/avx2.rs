@@ -14,6 +14,12 @@
 //! exponents' bits are taken off the sums instead of each product. There the split is at bit 51: `h = fma(a, b, 2^103)`
 //! rounds to a multiple of 2^51, `2^103 + 3·2^51 - h` is a double exactly, and so `fma(a, b, 2^103 + 3·2^51 - h)` is the low
 //! part, in `[-2^50, 2^50]`, plus `3·2^51`: an integer in `[2^52, 2^53)`, which shows in its low bits.
+//!
+//! Larger products are split at bit 52 ([`Lanes::part_lo`], [`Lanes::part_hi`]). `h = fma(a, b, 2^104)` as above: a multiple
+//! of 2^52 in `[2^104, 2^105)`. There `2^104 + 3·2^51` is no double, but `2^104 - 3·2^51` is one, since below 2^104 doubles
+//! are the multiples of 2^51. So is `2^104 - 3·2^51 - h`, such a multiple and not below -2^104, and
+//! `fma(a, b, 2^104 - 3·2^51 - h)` is the low part, in `[-2^51, 2^51]`, minus `3·2^51`: an integer in `[-2^53, -2^52]`. In the
+//! low bits of its representation, sign and size, stands minus the low part.
 
 use crate::field::{Formula, Lanes};
 use std::arch::asm;
@@ -177,6 +183,21 @@ impl Lanes for U64x4 {
     fn wide_hi(self, a: Self, b: Self) -> Self {
         // The compiler finds that wide_lo has computed this already.
         let high = intrinsic!(_mm256_fmadd_pd(a.small_double(), b.small_double(), _mm256_set1_pd(TWO_103)));
+        self.add(Self(intrinsic!(_mm256_castpd_si256(high))))
+    }
+    const PART_LO_ORIGIN: u64 = (-SIGNED).to_bits().wrapping_neg();
+    const PART_HI_ORIGIN: u64 = TWO_104.to_bits();
+    #[inline(always)]
+    fn part_lo(self, a: Self, b: Self) -> Self {
+        let (a, b) = (a.double(), b.double());
+        let high = intrinsic!(_mm256_fmadd_pd(a, b, _mm256_set1_pd(TWO_104)));
+        let rest = intrinsic!(_mm256_sub_pd(_mm256_set1_pd(TWO_104 - SIGNED), high));
+        self.sub(Self(intrinsic!(_mm256_castpd_si256(_mm256_fmadd_pd(a, b, rest)))))
+    }
+    #[inline(always)]
+    fn part_hi(self, a: Self, b: Self) -> Self {
+        // The compiler finds that part_lo has computed this already.
+        let high = intrinsic!(_mm256_fmadd_pd(a.double(), b.double(), _mm256_set1_pd(TWO_104)));
         self.add(Self(intrinsic!(_mm256_castpd_si256(high))))
     }
     #[inline(always)]

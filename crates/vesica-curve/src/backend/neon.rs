@@ -148,6 +148,20 @@ impl Lanes for U64x2 {
         // The compiler finds that wide_lo has computed this already.
         self.add(Self::of(intrinsic!(vfmaq_f64(vdupq_n_f64(TWO_103), a.small_double(), b.small_double()))))
     }
+    const PART_LO_ORIGIN: u64 = (-SIGNED).to_bits().wrapping_neg();
+    const PART_HI_ORIGIN: u64 = TWO_104.to_bits();
+    #[inline(always)]
+    fn part_lo(self, a: Self, b: Self) -> Self {
+        let (a, b) = (a.double(), b.double());
+        let high = intrinsic!(vfmaq_f64(vdupq_n_f64(TWO_104), a, b));
+        let rest = intrinsic!(vsubq_f64(vdupq_n_f64(TWO_104 - SIGNED), high));
+        self.sub(Self::of(intrinsic!(vfmaq_f64(rest, a, b))))
+    }
+    #[inline(always)]
+    fn part_hi(self, a: Self, b: Self) -> Self {
+        // The compiler finds that part_lo has computed this already.
+        self.add(Self::of(intrinsic!(vfmaq_f64(vdupq_n_f64(TWO_104), a.double(), b.double()))))
+    }
     #[inline(always)]
     fn madd_small(self, a: Self, b: Self) -> Self {
         Self(intrinsic!(vmlal_u32(self.0, vmovn_u64(a.0), vmovn_u64(b.0))))

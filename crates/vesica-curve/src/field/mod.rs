@@ -88,6 +88,15 @@ pub(crate) trait Lanes: Copy + Send + Sync + Zeroize + 'static {
     fn wide_lo(self, a: Self, b: Self) -> Self;
     /// `self + h + HI_ORIGIN`: the other part; `0 <= h <= 2^(103 - SPLIT)`.
     fn wide_hi(self, a: Self, b: Self) -> Self;
+    /// What [`Lanes::part_lo`] adds beside the low part; the sum is to start from minus this, once per product.
+    const PART_LO_ORIGIN: u64;
+    /// What [`Lanes::part_hi`] adds beside the high part.
+    const PART_HI_ORIGIN: u64;
+    /// `self + l + PART_LO_ORIGIN` where `(a mod 2^52)·(b mod 2^52) = l + 2^52·h` and `-2^51 <= l < 2^52`: as
+    /// [`Lanes::wide_lo`], but for any factors, and always split at bit 52.
+    fn part_lo(self, a: Self, b: Self) -> Self;
+    /// `self + h + PART_HI_ORIGIN`: the other part; `0 <= h < 2^52`.
+    fn part_hi(self, a: Self, b: Self) -> Self;
     /// `self + a·b` modulo 2^64, for `a, b < 2^32` with `a·b < 2^52`.
     fn madd_small(self, a: Self, b: Self) -> Self;
     /// The same word, which the compiler has to have in a register at this place. Left alone, it joins and reorders the sums
@@ -243,6 +252,53 @@ mod tests {
             assert_eq!(out.0[16], !words[b as usize & 15]);
             assert_eq!(out.0[17], !words[b as usize & 31]);
             assert_eq!(out.0[18], words[b as usize & 31].wrapping_mul(3));
+        }
+    }
+
+    /// The parts of every product of two of the words.
+    struct Parts<'a>(&'a [u64]);
+
+    impl Kernel for Parts<'_> {
+        type Out = Vec<(i64, i64)>;
+        #[inline(always)]
+        fn run<V: Lanes>(self) -> Self::Out {
+            let mut out = Vec::new();
+            for &a in self.0 {
+                for words in self.0.chunks(V::WIDTH) {
+                    let mut b = [0; 8];
+                    b[..words.len()].copy_from_slice(words);
+                    let (a, b) = (V::splat(a), V::load(&b));
+                    let (mut low, mut high) = ([0; 8], [0; 8]);
+                    V::splat(V::PART_LO_ORIGIN.wrapping_neg()).part_lo(a, b).store(&mut low);
+                    V::splat(V::PART_HI_ORIGIN.wrapping_neg()).part_hi(a, b).store(&mut high);
+                    out.extend((0..words.len()).map(|i| (low[i] as i64, high[i] as i64)));
+                }
+            }
+            out
+        }
+    }
+
+    #[test]
+    fn parts_make_the_product_at_every_bound() {
+        let mut words: Vec<u64> = vec![0, 1, 2, 3, u64::MAX, 1 << 52, 0xfff0_0000_0000_0001];
+        for bits in [25, 26, 50, 51, 52] {
+            words.extend([(1u64 << bits) - 2, (1 << bits) - 1, 1 << bits, (1 << bits) + 1, 3 << (bits - 1)]);
+        }
+        let mut x = 0x9e37_79b9_7f4a_7c15u64;
+        for _ in 0..200 {
+            x = (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9).wrapping_add(0x9e37_79b9);
+            words.push(x);
+        }
+        let mask = (1i128 << 52) - 1;
+        for backend in Backend::available() {
+            let parts = backend::run_on(backend, Parts(&words));
+            let pairs = words.iter().flat_map(|&a| words.iter().map(move |&b| (a, b)));
+            for ((a, b), (low, high)) in pairs.zip(parts) {
+                let product = (i128::from(a) & mask) * (i128::from(b) & mask);
+                assert_eq!(i128::from(low) + (i128::from(high) << 52), product, "{backend}: {a:x}, {b:x}");
+                assert!((-(1 << 51)..1 << 52).contains(&low), "{backend}: {a:x}, {b:x}");
+                assert!((0..1 << 52).contains(&high), "{backend}: {a:x}, {b:x}");
+            }
         }
     }
 }

@@ -11,6 +11,12 @@
 //!
 //! Bounds of products: with both factors below 2^258.8 a column collects at most ten halves below 2^52, below 2^55.4;
 //! doubled cross terms (2^56) and the additions that the formulas make stay far below 2^63.
+//!
+//! **Where there is no instruction for them** ([`Lanes::MADD`]), products are made of parts ([`Lanes::part_lo`],
+//! [`Lanes::part_hi`]), of which the low ones are -2^51 or more: the five of a column are not below -5·2^51. So columns start
+//! with [`LENT`] = 16·2^51, which the next one owes. What `fold` subtracts is below 4.3·2^51, and so every column but the
+//! last stays above 2^51, as a word, and can be shifted; the last one can be -8 and more until it is carried, as the value
+//! is not negative. With [`LENT`] a column is below 2^56, and below 2^57 when it is folded.
 
 use super::{Formula, Lanes};
 use std::marker::PhantomData;
@@ -19,6 +25,14 @@ use std::marker::PhantomData;
 pub(crate) const LOW_52: u64 = (1 << 52) - 1;
 /// Low bits of the top limb of a tight value.
 pub(crate) const LOW_48: u64 = (1 << 48) - 1;
+
+/// What column 0 starts with where low parts can be negative ([`Lanes::part_lo`]), so that it can be carried. Column 1 owes
+/// it 8 and gets as much, and so on.
+pub(crate) const LENT: u64 = 1 << 55;
+/// What the columns in between start with.
+pub(crate) const LENT_ON: u64 = LENT - OWED.wrapping_neg();
+/// What the last column starts with: minus 8.
+pub(crate) const OWED: u64 = (LENT >> 52).wrapping_neg();
 
 /// Five limbs, in each lane those of another element.
 pub(crate) type Limbs<V> = [V; 5];
@@ -38,12 +52,18 @@ pub(crate) trait Prime: Copy + Send + Sync + 'static {
     /// What the columns must start from, where [`Prime::fold`] adds a constant to keep them from going below zero: the
     /// opposite of that constant.
     const START: [u64; 10] = [0; 10];
+    /// The same where low parts can be negative (see [`LENT`]).
+    const SIGNED_START: [u64; 10] =
+        [LENT, LENT_ON, LENT_ON, LENT_ON, LENT_ON, LENT_ON, LENT_ON, LENT_ON, LENT_ON, OWED];
+    /// How many low and high parts [`Prime::fold`] adds to each column, where products are made of parts.
+    const FOLD_PARTS: [(u64, u64); 10] = [(0, 0); 10];
     /// How to raise to the power (p - 3)/4: see [`power`].
     const CHAIN: &'static [Power];
     /// Whether products are inlined; see [`Hot`].
     const HOT: bool = false;
 
-    /// Reduces columns below 2^60 to a raw element below 2^257.9 if the factors were below 2^258.8; columns below 2^58.
+    /// Reduces columns below 2^60 to a raw element below 2^257.9 if the factors were below 2^258.8; columns below 2^58. Where
+    /// products are made of parts, it takes columns below 2^57.
     fn fold<V: Lanes>(columns: Columns<V>) -> Limbs<V>;
     /// Replaces the bits of a raw element from 2^256 on by what they are worth below: after [`carry`], it is tight.
     /// Columns must be below 2^58 and, because some primes subtract there, the lower four at least 2^51.
@@ -60,6 +80,8 @@ impl<F: Prime> Prime for Hot<F> {
     const DOMAIN: u32 = F::DOMAIN;
     const LIFT: usize = F::LIFT;
     const START: [u64; 10] = F::START;
+    const SIGNED_START: [u64; 10] = F::SIGNED_START;
+    const FOLD_PARTS: [(u64, u64); 10] = F::FOLD_PARTS;
     const CHAIN: &'static [Power] = F::CHAIN;
     const HOT: bool = true;
 
@@ -229,43 +251,81 @@ pub(crate) fn splat<V: Lanes>(limbs: [u64; 5]) -> Limbs<V> {
     [V::splat(limbs[0]), V::splat(limbs[1]), V::splat(limbs[2]), V::splat(limbs[3]), V::splat(limbs[4])]
 }
 
-/// Columns to add products to.
+/// What column `k` starts with, to collect what `products` of two elements add to it.
+const fn first<F: Prime, V: Lanes>(k: usize, products: u64) -> u64 {
+    if V::MADD {
+        return F::START[k];
+    }
+    // Pairs of limbs whose low part is of this column, and of the one before.
+    let pairs = [0, 1, 2, 3, 4, 5, 4, 3, 2, 1, 0];
+    let (low, high) = F::FOLD_PARTS[k];
+    let (low, high) = (low + products * pairs[k + 1], high + products * pairs[k]);
+    let origins = V::PART_LO_ORIGIN.wrapping_mul(low).wrapping_add(V::PART_HI_ORIGIN.wrapping_mul(high));
+    F::SIGNED_START[k].wrapping_sub(origins)
+}
+
+/// Columns to add so many products to.
 #[inline(always)]
-pub(crate) fn start<F: Prime, V: Lanes>() -> Columns<V> {
+fn start<F: Prime, V: Lanes>(products: u64) -> Columns<V> {
     let mut columns = [V::zero(); 10];
     for k in 0..10 {
-        columns[k] = V::splat(F::START[k]);
+        columns[k] = V::splat(first::<F, V>(k, products));
     }
     columns
 }
 
-/// Columns to add products to, holding already an element (tight or raw).
+/// Columns to add a product to, holding already an element (tight or raw).
 #[inline(always)]
-pub(crate) fn start_from<F: Prime, V: Lanes>(x: &Limbs<V>) -> Columns<V> {
-    let mut columns = start::<F, V>();
+fn start_from<F: Prime, V: Lanes>(x: &Limbs<V>) -> Columns<V> {
+    let mut columns = start::<F, V>(1);
     for i in 0..5 {
         let k = F::LIFT + i;
-        columns[k] = if F::START[k] == 0 { x[i] } else { columns[k].add(x[i]) };
+        columns[k] = if first::<F, V>(k, 1) == 0 { x[i] } else { columns[k].add(x[i]) };
     }
     columns
 }
 
 /// Adds a·b; factors may be loose.
 #[inline(always)]
-pub(crate) fn product<V: Lanes>(columns: &mut Columns<V>, a: &Limbs<V>, b: &Limbs<V>) {
+fn product<V: Lanes>(columns: &mut Columns<V>, a: &Limbs<V>, b: &Limbs<V>) {
     for i in 0..5 {
-        for j in 0..5 {
-            columns[i + j] = columns[i + j].madd_lo(a[i], b[j]);
-        }
-        for j in 0..5 {
-            columns[i + j + 1] = columns[i + j + 1].madd_hi(a[i], b[j]);
+        if V::MADD {
+            for j in 0..5 {
+                columns[i + j] = columns[i + j].madd_lo(a[i], b[j]);
+            }
+            for j in 0..5 {
+                columns[i + j + 1] = columns[i + j + 1].madd_hi(a[i], b[j]);
+            }
+        } else {
+            for j in 0..5 {
+                part(columns, i + j, a[i], b[j]);
+            }
+            pin(&mut columns[i..i + 6]);
         }
     }
+}
+
+/// Keeps sums as they are here: where there are 16 registers, six sums, two constants, a limb and two parts fit.
+#[inline(always)]
+fn pin<V: Lanes>(columns: &mut [V]) {
+    for column in columns {
+        *column = column.pin();
+    }
+}
+
+/// Adds a product of two limbs at a column.
+#[inline(always)]
+pub(crate) fn part<V: Lanes>(columns: &mut Columns<V>, at: usize, a: V, b: V) {
+    columns[at + 1] = columns[at + 1].part_hi(a, b);
+    columns[at] = columns[at].part_lo(a, b);
 }
 
 /// The columns of a² + 2c, for c an element or raw; a may be loose.
 #[inline(always)]
 fn square_columns<F: Prime, V: Lanes>(a: &Limbs<V>, c: Option<&Limbs<V>>) -> Columns<V> {
+    if !V::MADD {
+        return square_by_parts::<F, V>(a, c);
+    }
     let mut columns = [V::zero(); 10];
     if let Some(c) = c {
         columns[F::LIFT..F::LIFT + 5].copy_from_slice(c);
@@ -289,6 +349,67 @@ fn square_columns<F: Prime, V: Lanes>(a: &Limbs<V>, c: Option<&Limbs<V>>) -> Col
         columns[2 * i + 1] = columns[2 * i + 1].madd_hi(a[i], a[i]);
     }
     columns
+}
+
+/// The same where products are made of parts.
+#[inline(always)]
+fn square_by_parts<F: Prime, V: Lanes>(a: &Limbs<V>, c: Option<&Limbs<V>>) -> Columns<V> {
+    let doubled = |k: usize| (k > 0 && k < 9) || (c.is_some() && k >= F::LIFT && k < F::LIFT + 5);
+    let mut columns = [V::zero(); 10];
+    for k in 0..10 {
+        // All that columns start with is even.
+        columns[k] = V::splat(first::<F, V>(k, 1) >> u32::from(doubled(k)));
+    }
+    if let Some(c) = c {
+        for i in 0..5 {
+            columns[F::LIFT + i] = columns[F::LIFT + i].add(c[i]);
+        }
+    }
+    for i in 0..4 {
+        for j in i + 1..5 {
+            part(&mut columns, i + j, a[i], a[j]);
+        }
+        pin(&mut columns[2 * i + 1..i + 6]);
+    }
+    for k in 0..10 {
+        if doubled(k) {
+            columns[k] = columns[k].add(columns[k]);
+        }
+    }
+    for i in 0..5 {
+        part(&mut columns, 2 * i, a[i], a[i]);
+    }
+    pin(&mut columns);
+    columns
+}
+
+/// Adds x·2^bits at a column, for x below 2^60.
+#[inline(always)]
+pub(crate) fn add_shifted<V: Lanes>(columns: &mut Columns<V>, at: usize, x: V, bits: u32) {
+    columns[at] = columns[at].add(x.shl(bits).and(V::splat(LOW_52)));
+    columns[at + 1] = columns[at + 1].add(x.shr(52 - bits));
+}
+
+/// Takes x·2^bits away.
+#[inline(always)]
+pub(crate) fn sub_shifted<V: Lanes>(columns: &mut Columns<V>, at: usize, x: V, bits: u32) {
+    columns[at] = columns[at].sub(x.shl(bits).and(V::splat(LOW_52)));
+    columns[at + 1] = columns[at + 1].sub(x.shr(52 - bits));
+}
+
+/// The quotient q at column `i` in Montgomery's reduction by a prime p that is -1 modulo 2^52: q·(p + 1) is to be added from
+/// the next column on, and with that this one is gone.
+///
+/// Any number will do that is the column modulo 2^52. So the first four columns are quotients as they stand, below 2^57, and
+/// need no carry; the last one is carried. All together make a number below 2^260 + 2^214, instead of one below 2^260, which
+/// makes the result larger by less than 2^210.
+#[inline(always)]
+pub(crate) fn quotient<V: Lanes>(columns: &mut Columns<V>, i: usize) -> V {
+    if i < 4 {
+        return columns[i];
+    }
+    columns[i + 1] = columns[i + 1].add(columns[i].shr(52));
+    columns[i].and(V::splat(LOW_52))
 }
 
 /// Carries a raw element below 2^260 so that its limbs are below 2^52: tight if it was trimmed, wide otherwise.
@@ -320,7 +441,7 @@ impl<F: Prime, V: Lanes> Formula<V> for Mul<'_, F, V> {
     type Out = Limbs<V>;
     #[inline(always)]
     fn run(self) -> Limbs<V> {
-        let mut columns = start::<F, V>();
+        let mut columns = start::<F, V>(1);
         product(&mut columns, self.0, self.1);
         F::fold(columns)
     }
@@ -479,8 +600,8 @@ pub(crate) fn plain<F: Prime, V: Lanes>(x: &Limbs<V>) -> Limbs<V> {
     if F::DOMAIN == 0 {
         return least::<F, V>(&tight::<F, V>(add(x, &splat(Held::<F>::BIAS))));
     }
-    // A product with 1 leaves the domain: (x + q p) / 2^260 with q < 2^260 is at most p.
-    let mut columns = start::<F, V>();
+    // A product with 1 leaves the domain: (x + q p) / 2^260 with q < 2^260 + 2^214 is at most p + 2^210.
+    let mut columns = start::<F, V>(0);
     for i in 0..5 {
         columns[i] = columns[i].add(x[i]);
     }

@@ -171,6 +171,12 @@ fn field_at_its_bounds<F: Prime>() {
         [0, LOW_52, 0, LOW_52, 0],
         [LOW_52, 0, LOW_52, 0, top],
         [LOW_52, LOW_52, LOW_52, LOW_52, LOW_48 + (1 << 26)],
+        // With limbs of all ones, these have the least low parts (-2^51 + 1) and the largest (2^51 - 1).
+        [(1 << 51) - 1, (1 << 51) - 1, (1 << 51) - 1, (1 << 51) - 1, (1 << 50) - 1],
+        [(1 << 51) + 1, (1 << 51) + 1, (1 << 51) + 1, (1 << 51) + 1, (1 << 50) + 1],
+        // The sum of one's products is negative in column 4 alone.
+        [3 << 50, 0, 0, 0, 0],
+        [0, 0, 0, 0, 1],
         limbs(F::P),
         Held::<F>::ONE,
         Held::<F>::of([F::P[0] - 1, F::P[1], F::P[2], F::P[3]]),

@@ -48,16 +48,7 @@ pub enum Match {
     Once,
 }
 
-impl Match {
-    /// As it stands in a job.
-    pub fn name(self) -> &'static str {
-        match self {
-            Match::Any => "any",
-            Match::Pairs => "pairs",
-            Match::Once => "once",
-        }
-    }
-}
+vesica_types::words!(Match { Any = "any", Pairs = "pairs", Once = "once" });
 
 /// The columns of a table that hold each identifier, by its name, as they are written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]

@@ -26,13 +26,8 @@ pub struct KeyProgram {
     /// All that it prints to its standard output is the key, to the last byte.
     pub program: Vec<String>,
     /// The folder that it works in; the job file's folder when absent.
-    #[serde(default, skip_serializing_if = "nowhere")]
+    #[serde(default, skip_serializing_if = "vesica_types::is_default")]
     pub folder: PathBuf,
-}
-
-/// Whether a path is empty: of a document that came from no file.
-fn nowhere(path: &Path) -> bool {
-    path.as_os_str().is_empty()
 }
 
 impl KeyPlace {

@@ -592,7 +592,7 @@ impl Input {
 pub struct Output {
     /// The file, or with `parts` the folder. A name that is not absolute starts at the job file's folder. Written beside it and renamed at
     /// the end. A service's client that has `gained` or `lost` may leave it out, and then only what changed is written.
-    #[serde(default, skip_serializing_if = "is_unnamed")]
+    #[serde(default, skip_serializing_if = "vesica_types::is_default")]
     pub path: PathBuf,
     /// What the file is to be, where its name does not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -623,11 +623,6 @@ pub struct Output {
     /// values. Rows that left the client's own table are in no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<PathBuf>,
-}
-
-/// Whether a document names no path.
-fn is_unnamed(path: &Path) -> bool {
-    path.as_os_str().is_empty()
 }
 
 /// What a row says of its match.

@@ -1,7 +1,7 @@
 //! What the documents of a service mean: complete and valid, or an error that names the field. Pure: no files, no clock.
 
 use super::types::{
-    Beyond, By, ClientMine, ClientSpec, Hint, Private, ServerMine, ServerSpec, Service, ServiceProtocol,
+    Beyond, By, ClientMine, ClientSpec, Hint, Preset, Private, ServerMine, ServerSpec, Service, ServiceProtocol,
 };
 use crate::checks::{self, check_name, distinct, memory, patience, rules, table_format, workers};
 use crate::connect::{RoadPlan, gateways};
@@ -529,7 +529,7 @@ fn retrieval(service: &Service) -> Result<(), SpecError> {
     let refused = |field: &str, why: &str| Err(SpecError::field(field, why.to_owned()));
     let all_rows = service.accept.contains(&Beyond::AllRows);
     let Service { protocol, by, private, preset, .. } = *service;
-    if !preset.is_fast() && !matches!(protocol, ServiceProtocol::BfvPir | ServiceProtocol::BgvPir) {
+    if preset != Preset::Fast && !matches!(protocol, ServiceProtocol::BfvPir | ServiceProtocol::BgvPir) {
         return refused("service.preset", "is for \"bfv-pir\" and \"bgv-pir\"; leave it out");
     }
     if protocol == ServiceProtocol::EcdhOprf {

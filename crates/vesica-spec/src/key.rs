@@ -1,6 +1,6 @@
 //! Where a secret key is: in a file, or with a program that prints it, such as a vault's client.
 
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
@@ -58,7 +58,7 @@ impl KeyPlace {
             {
                 let why = "names no program; write the program, then its arguments, such as \
                            { program = [\"pass\", \"show\", \"vesica\"] }";
-                Err(SpecError::field(&format!("{field}.program"), why))
+                refuse(&format!("{field}.program"), why)
             }
             place => Ok(place.clone()),
         }

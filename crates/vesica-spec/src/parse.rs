@@ -1,6 +1,6 @@
 //! A job's text: read with errors that say where and what would be right, and written.
 
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use crate::key::KeyPlace;
 use crate::service::{ClientSpec, ServerSpec};
 use crate::types::{Mine, Shared, Spec};
@@ -71,10 +71,10 @@ pub fn document(text: &str, json: bool) -> Result<Document, SpecError> {
     match (outline.get("service").is_some(), mine("store"), mine("cache")) {
         (true, true, _) => Ok(Document::Server(Box::new(form(text, json)?))),
         (true, false, true) => Ok(Document::Client(Box::new(form(text, json)?))),
-        (true, false, false) => Err(SpecError::field(
+        (true, false, false) => refuse(
             "mine",
             "has neither store, which makes it a server's, nor cache, which makes it a client's; give one of them a folder",
-        )),
+        ),
         (false, ..) => Ok(Document::Job(Box::new(form(text, json)?))),
     }
 }

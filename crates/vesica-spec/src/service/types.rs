@@ -1,7 +1,7 @@
 //! The documents of a service as they are written. Nothing is checked here but the form.
 
 use crate::connect::Connect;
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use crate::key::KeyPlace;
 use crate::pins::Pins;
 use crate::rules::Rules;
@@ -165,7 +165,7 @@ impl Hint {
             return Ok(());
         }
         let why = format!("is for \"simple-pir\", and the protocol is \"{}\"; leave it out", protocol.name());
-        Err(SpecError::field("service.hint", why))
+        refuse("service.hint", why)
     }
 }
 

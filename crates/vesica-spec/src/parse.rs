@@ -122,14 +122,6 @@ pub fn parse(text: &str) -> Result<Spec, SpecError> {
     form(text, false)
 }
 
-/// Reads a job written in JSON.
-///
-/// # Errors
-/// As [`load`].
-pub fn parse_json(text: &str) -> Result<Spec, SpecError> {
-    form(text, true)
-}
-
 /// Reads the shared part of a job alone, written in JSON.
 ///
 /// # Errors
@@ -289,6 +281,7 @@ output = { path = "out.csv" }
     fn json_is_read_too_and_its_errors_have_places() {
         let spec = parse(JOB).unwrap();
         let text = serde_json::to_string_pretty(&spec).unwrap();
+        let parse_json = |text: &str| form::<Spec>(text, true);
         assert_eq!(parse_json(&text).unwrap(), spec);
         let error = parse_json(&text.replace("\"join\"", "\"jion\"")).unwrap_err();
         assert!(error.place.is_some_and(|(line, _)| line > 1), "{error}");
@@ -385,7 +378,7 @@ output = { path = "out.csv" }
         #[test]
         fn no_text_makes_the_parser_panic(text in "\\PC*") {
             let _ = parse(&text);
-            let _ = parse_json(&text);
+            let _ = form::<Spec>(&text, true);
         }
     }
 }

@@ -533,9 +533,7 @@ fn retrieval(service: &Service) -> Result<(), SpecError> {
                 refuse("service.by", "\"ecdh-oprf\" is by key; leave it out, or take protocol = \"piano\"")
             }
             (_, Private::Client, _) => refuse("service.private", "\"ecdh-oprf\" protects both sides; leave it out"),
-            (.., true) => {
-                refuse("service.accept", "\"ecdh-oprf\" tells no rows that were not asked for; leave it out")
-            }
+            (.., true) => refuse("service.accept", "\"ecdh-oprf\" tells no rows that were not asked for; leave it out"),
             _ => Ok(()),
         };
     }

@@ -1,7 +1,7 @@
 //! Tables, read whole as a run reads them.
 
 use std::path::PathBuf;
-use vesica_table::{Error, Fault, Form, Format, Input, Table, open, Selection};
+use vesica_table::{Error, Fault, Form, Format, Input, Selection, Table, open};
 use vesica_types::RowId;
 
 /// Batches that are read of a file: a compressed one of a few kilobytes can stand for gigabytes.

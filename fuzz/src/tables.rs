@@ -1,7 +1,7 @@
 //! Tables, read whole as a run reads them.
 
 use std::path::PathBuf;
-use vesica_table::{Error, Fault, Form, Format, Input, Table, open};
+use vesica_table::{Error, Fault, Form, Format, Input, Selection, Table, open};
 use vesica_types::RowId;
 
 /// Batches that are read of a file: a compressed one of a few kilobytes can stand for gigabytes.
@@ -35,7 +35,7 @@ pub fn read(path: PathBuf, format: Format) {
     let forms = if format == Format::Csv { &[Form::Verbatim, Form::Arrow][..] } else { &[Form::Arrow] };
     for form in forms {
         let mut picks = picks.iter().map(|row| Ok(RowId(*row)));
-        refused(table.select(&mut picks, *form, &all, 1, &mut |_| Ok(())));
+        refused(table.select(&mut picks, Selection { form: *form, columns: &all, workers: 1 }, &mut |_| Ok(())));
     }
 }
 

@@ -68,7 +68,7 @@ pub fn page(root: &Path) -> Result<String, String> {
     let read = |name: &str| std::fs::read_to_string(root.join(name)).map_err(|e| format!("{name}: {e}"));
     let faults = read(FAULTS)?;
     let classes = classes(&read(CLASSES)?);
-    let (codes, names) = (arms(&faults, "fn exit_code(self)", "Fault::"), arms(&faults, "fn name(self)", "Fault::"));
+    let (codes, names) = (arms(&faults, "fn exit_code(self)", "Fault::"), words(&faults, "Fault"));
     let mut variants = Vec::new();
     for (about, file, kind) in FILES {
         variants.extend(read_file(about, kind, &read(file)?).map_err(|what| format!("{file}: {what}"))?);
@@ -77,12 +77,11 @@ pub fn page(root: &Path) -> Result<String, String> {
     let mut sections = String::new();
     for (fault, doc) in docs(&faults, "Fault") {
         let code = codes.get(&fault).map(|code| code.split(',').next().unwrap_or_default().trim());
-        let name = names.get(&fault).and_then(|name| literal(name));
-        let (Some(code), Some(name)) = (code, name) else {
+        let (Some(code), Some(name)) = (code, names.get(&fault)) else {
             return Err(format!("{FAULTS}: {fault} has no code or name"));
         };
-        let again = AGAIN.iter().find(|(of, _)| *of == name).map(|(_, again)| *again);
-        let (Some(again), Some(class)) = (again, classes.get(&name)) else {
+        let again = AGAIN.iter().find(|(of, _)| of == name).map(|(_, again)| *again);
+        let (Some(again), Some(class)) = (again, classes.get(name)) else {
             return Err(format!("nothing says what to do about the fault {name:?}, or {CLASSES} has no class for it"));
         };
         let doc = doc.trim_end_matches('.');
@@ -134,6 +133,13 @@ fn read_file(about: &'static str, kind: &str, text: &str) -> Result<Vec<Variant>
         all.push(Variant { about, doc, says, fault });
     }
     if all.is_empty() { Err(format!("no {kind} was found")) } else { Ok(all) }
+}
+
+/// The words of an enum's variants, as `words!` lists them.
+fn words(text: &str, kind: &str) -> BTreeMap<String, String> {
+    let list = text.split_once(&format!("words!(\n    {kind} {{\n")).map_or("", |(_, list)| list);
+    let pairs = list.lines().map_while(|line| line.trim().strip_suffix(',')?.split_once(" = "));
+    pairs.map(|(name, word)| (name.to_owned(), word.trim_matches('"').to_owned())).collect()
 }
 
 /// The lines of an enum, which stand four spaces deep.

@@ -618,10 +618,10 @@ pub struct BenchPsi {
     #[arg(long, value_name = "C", default_value = "curve25519", value_parser = named(CurveName::ALL, CurveName::name))]
     pub curve: CurveName,
     /// What `rr22` saves
-    #[arg(long, value_name = "M", default_value = "fast", value_parser = named(&[Mode::Fast, Mode::LowComm], Mode::name))]
+    #[arg(long, value_name = "M", default_value = "fast", value_parser = named(Mode::ALL, Mode::name))]
     pub mode: Mode,
     /// Against whom the protocol protects
-    #[arg(long, value_name = "S", default_value = "semi-honest", value_parser = named(&[Security::SemiHonest, Security::Malicious], Security::name))]
+    #[arg(long, value_name = "S", default_value = "semi-honest", value_parser = named(Security::ALL, Security::name))]
     pub security: Security,
     /// Both parties learn the result
     #[arg(long)]

@@ -18,8 +18,8 @@ use std::time::Duration;
 use vesica_net::{SystemClock, Time};
 use vesica_spec::{Plan, Share};
 use vesica_suite::ResultKind;
-use vesica_table::{Batches, Error, Facts, Form, Output, Table, View, on_threads};
-use vesica_types::{Coins, RowId, UnitId};
+use vesica_table::{Batches, Emit, Error, Facts, Output, RowIds, Selection, Table, View, on_threads};
+use vesica_types::{Coins, UnitId};
 
 /// Rows that are tried: enough that a thread's start does not count.
 const ROWS: u64 = 200_000;
@@ -166,15 +166,8 @@ impl Table for Beginning<'_> {
         Ok(Box::new(batches))
     }
 
-    fn select(
-        &self,
-        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
-        form: Form,
-        columns: &[usize],
-        workers: usize,
-        emit: &mut dyn FnMut(arrow_array::RecordBatch) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        self.table.select(rows, form, columns, workers, emit)
+    fn select(&self, rows: &mut RowIds<'_>, selection: Selection<'_>, emit: &mut Emit<'_>) -> Result<(), Error> {
+        self.table.select(rows, selection, emit)
     }
 }
 

@@ -46,20 +46,9 @@ pub enum Keys {
     Uuid,
 }
 
+vesica_types::words!(Keys { Id = "id", Email = "email", Phone = "phone", Uuid = "uuid" });
+
 impl Keys {
-    /// Every kind.
-    pub const ALL: &'static [Keys] = &[Keys::Id, Keys::Email, Keys::Phone, Keys::Uuid];
-
-    /// As it stands on a command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Keys::Id => "id",
-            Keys::Email => "email",
-            Keys::Phone => "phone",
-            Keys::Uuid => "uuid",
-        }
-    }
-
     /// How many there are.
     fn space(self) -> u64 {
         match self {
@@ -89,18 +78,7 @@ pub enum Format {
     Parquet,
 }
 
-impl Format {
-    /// Every format.
-    pub const ALL: &'static [Format] = &[Format::Csv, Format::Parquet];
-
-    /// As it stands on a command line, and at the end of a file's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Csv => "csv",
-            Format::Parquet => "parquet",
-        }
-    }
-}
+vesica_types::words!(Format { Csv = "csv", Parquet = "parquet" });
 
 impl FromStr for Format {
     type Err = String;

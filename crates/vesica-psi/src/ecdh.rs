@@ -48,9 +48,6 @@ pub struct Params {
 /// Bytes of r.
 const OPENING: usize = 32;
 
-/// Bytes of a commitment and its r, a unit and direction.
-pub const COMMITTED: u64 = 32 + OPENING as u64;
-
 impl<G: Group> Ecdh<G> {
     /// Draws the scalar of this run. It is used for all the run's units, for no other run, and is wiped at the end.
     pub fn open(params: &Params, rng: &mut SessionRng) -> Self {

@@ -40,11 +40,6 @@ impl Modulus {
         (x % u128::from(self.0)) as u64
     }
 
-    /// A signed number modulo p.
-    pub fn reduce_signed(self, x: i128) -> u64 {
-        x.rem_euclid(i128::from(self.0)) as u64
-    }
-
     /// `a + b` modulo p, for residues.
     pub fn add(self, a: u64, b: u64) -> u64 {
         self.reduce(u128::from(a) + u128::from(b))
@@ -154,7 +149,6 @@ mod tests {
         assert_eq!(m.mul(m.inverse(12345), 12345), 1);
         assert_eq!(m.add(m.p() - 1, 5), 4);
         assert_eq!(m.sub(3, 5), m.p() - 2);
-        assert_eq!(m.reduce_signed(-1), m.p() - 1);
     }
 
     #[test]

@@ -13,11 +13,7 @@ use super::launch::{Curve, LaunchConfig, LegacyConfig, OutputParams, PsiType};
 use super::link::{Link, Trust};
 use super::said::{Note, Result, refuse};
 use super::translate::{curve, keys, path};
-use std::collections::BTreeMap;
-use vesica_spec::{
-    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Origin, Output, ProtocolName,
-    ResultKind, Rules, Security, Shared, Spec, default_memory,
-};
+use vesica_spec::{Accept, CurveName, Extra, Format, Input, Mine, Order, Origin, Output, ProtocolName, Shared, Spec};
 
 /// The most parties of a job.
 const MOST_PARTIES: usize = 16;
@@ -84,8 +80,6 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
     let output = learns.contains(&name).then(|| output(&psi.output_params)).transpose()?;
     tell_what_has_no_meaning(psi, output.is_some(), notes);
     let shared = Shared {
-        dp: None,
-        pivot: None,
         id: link.id(),
         parties: order,
         protocol,
@@ -95,54 +89,18 @@ pub fn job(launch: &LaunchConfig, psi: &LegacyConfig, trust: &Trust, notes: &mut
             Curve::Invalid => CurveName::Curve25519,
             given => curve("legacy_psi_config.curve_type", given)?,
         },
-        result: ResultKind::Rows,
-        groups: None,
-        sums: Vec::new(),
-        mode: Mode::default(),
-        security: Security::SemiHonest,
-        join: Join::Inner,
-        duplicates: Duplicates::Join,
-        rules: Rules::default(),
-        identifiers: Vec::new(),
-        matching: None,
         accept: Accept::Named(if protocol == ProtocolName::Ecdh { vec![Extra::PairCount] } else { Vec::new() }),
-        limits: Limits::default(),
         learns,
-        unit: None,
         insecure,
+        ..Shared::default()
     };
-    let mine = Mine {
-        budget: None,
-        name,
-        listen: link.listen()?,
-        proxy_protocol: Vec::new(),
-        connect: link.connect()?,
-        proxy: None,
-        proxy_credentials: None,
-        tls: if insecure { None } else { Some(link.tls(trust)?) },
-        input: Input {
-            origin: Origin::Path(path("legacy_psi_config.input_params.path", &psi.input_params.path)?),
-            keys: keys("legacy_psi_config.input_params.select_fields", &psi.input_params.select_fields)?,
-            value: None,
-            identifiers: BTreeMap::new(),
-            groups: Vec::new(),
-            values: BTreeMap::new(),
-            format: Some(Format::Csv),
-            day: None,
-        },
-        output,
-        memory: default_memory(),
-        scratch: None,
-        workers: None,
-        lanes: None,
-        report: None,
-        trace: None,
-        metrics: None,
-        resume: None,
-        resume_key: None,
-        patience: link.patience(notes),
-        folder: std::path::PathBuf::new(),
-    };
+    let (listen, connect) = (link.listen()?, link.connect()?);
+    let tls = if insecure { None } else { Some(link.tls(trust)?) };
+    let table = Origin::Path(path("legacy_psi_config.input_params.path", &psi.input_params.path)?);
+    let keys = keys("legacy_psi_config.input_params.select_fields", &psi.input_params.select_fields)?;
+    let input = Input { keys, format: Some(Format::Csv), ..Input::of(table) };
+    let patience = link.patience(notes);
+    let mine = Mine { listen, connect, tls, output, patience, ..Mine::of(name, input) };
     link.tell_what_has_no_meaning(trust, notes);
     Ok(Spec { shared, mine })
 }
@@ -174,13 +132,8 @@ fn output(params: &OutputParams) -> Result<Output> {
     Ok(Output {
         path: path("legacy_psi_config.output_params.path", &params.path)?,
         format: Some(Format::Csv),
-        columns: None,
-        null: None,
         order: Order::Input,
-        parts: None,
-        matched: None,
-        gained: None,
-        lost: None,
+        ..Output::default()
     })
 }
 

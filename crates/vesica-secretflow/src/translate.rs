@@ -10,12 +10,10 @@ use super::launch::{
 };
 use super::link::{Link, Trust};
 use super::said::{Note, Result, refuse};
-use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use vesica_spec::{
-    Accept, CurveName, Duplicates, Extra, Format, Input, Join, Limits, Mine, Mode, Order, Origin, Output, ProtocolName,
-    ResultKind, Rules, Security, Shared, Spec, default_memory,
+    Accept, CurveName, Extra, Format, Input, Join, Mine, Mode, Order, Origin, Output, ProtocolName, Shared, Spec,
 };
 
 /// The largest `shared.unit`.
@@ -32,8 +30,6 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
     let i_learn = learns.contains(&me.id);
     let told = Told::of(psi, &sides, i_learn)?;
     let shared = Shared {
-        dp: None,
-        pivot: None,
         id: link.id(),
         parties: sides.order.iter().map(|p| p.id.clone()).collect(),
         protocol: protocol(psi)?,
@@ -43,53 +39,28 @@ pub(super) fn job(launch: &LaunchConfig, psi: &PsiConfig, trust: &Trust, notes: 
             }
             _ => CurveName::default(),
         },
-        result: ResultKind::Rows,
-        groups: None,
-        sums: Vec::new(),
         mode: mode(psi),
-        security: Security::SemiHonest,
         join: join(psi)?,
-        duplicates: Duplicates::Join,
-        rules: Rules::default(),
-        identifiers: Vec::new(),
-        matching: None,
         accept: accept(psi)?,
-        limits: Limits::default(),
         learns,
         unit: unit(psi, notes),
         insecure,
+        ..Shared::default()
     };
+    let (listen, connect) = (link.listen()?, link.connect()?);
+    let tls = if insecure { None } else { Some(link.tls(trust)?) };
+    let table = Origin::Path(csv("psi_config.input_config", &psi.input_config)?);
+    let keys = keys("psi_config.keys", &psi.keys)?;
+    let input = Input { keys, format: Some(Format::Csv), ..Input::of(table) };
     let mine = Mine {
-        budget: None,
-        name: me.id.clone(),
-        listen: link.listen()?,
-        proxy_protocol: Vec::new(),
-        connect: link.connect()?,
-        proxy: None,
-        proxy_credentials: None,
-        tls: if insecure { None } else { Some(link.tls(trust)?) },
-        input: Input {
-            origin: Origin::Path(csv("psi_config.input_config", &psi.input_config)?),
-            keys: keys("psi_config.keys", &psi.keys)?,
-            value: None,
-            identifiers: BTreeMap::new(),
-            groups: Vec::new(),
-            values: BTreeMap::new(),
-            format: Some(Format::Csv),
-            day: None,
-        },
+        listen,
+        connect,
+        tls,
         output: i_learn.then(|| output(psi, told)).transpose()?,
-        memory: default_memory(),
-        scratch: None,
-        workers: None,
-        lanes: None,
-        report: None,
         trace: Some(&psi.debug_options.trace_path).filter(|path| !path.is_empty()).map(PathBuf::from),
-        metrics: None,
         resume: resume(psi)?,
-        resume_key: None,
         patience: link.patience(notes),
-        folder: PathBuf::new(),
+        ..Mine::of(me.id.clone(), input)
     };
     if psi.intersection_threshold > 0 {
         return refuse(
@@ -242,13 +213,9 @@ fn output(psi: &PsiConfig, told: Told) -> Result<Output> {
     Ok(Output {
         path: csv("psi_config.output_config", &psi.output_config)?,
         format: Some(Format::Csv),
-        columns: None,
         null: Some(&psi.output_attr.csv_null_rep).filter(|null| told.nulls && !null.is_empty()).cloned(),
         order: if psi.disable_alignment && told.pairs { Order::Input } else { Order::Aligned },
-        parts: None,
-        matched: None,
-        gained: None,
-        lost: None,
+        ..Output::default()
     })
 }
 

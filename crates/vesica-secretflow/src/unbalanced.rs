@@ -14,7 +14,7 @@ use vesica_spec::service::{
     AskPlan, Asks, By, ClientMine, ClientSpec, Private, ServePlan, ServerMine, ServerSpec, ServerTls, Service,
     ServiceProtocol, plan_ask_any, plan_serve,
 };
-use vesica_spec::{CurveName, Format, Input, Order, Origin, Output, Rules, SpecError, Tls, default_memory};
+use vesica_spec::{CurveName, Format, Input, Origin, Output, Rules, SpecError, Tls, default_memory};
 
 /// What the service is called. The file's own name for it stands in `link_config`, which the mode that makes the cache lacks.
 const ID: &str = "ub-psi";
@@ -286,29 +286,15 @@ fn tell_of_the_link(launch: &LaunchConfig, link: &Link<'_>, trust: &Trust, notes
 }
 
 fn input(psi: &UbPsiConfig) -> Result<Input> {
-    Ok(Input {
-        origin: Origin::Path(csv("ub_psi_config.input_config", &psi.input_config)?),
-        keys: keys("ub_psi_config.keys", &psi.keys)?,
-        value: None,
-        identifiers: BTreeMap::new(),
-        groups: Vec::new(),
-        values: BTreeMap::new(),
-        format: Some(Format::Csv),
-        day: None,
-    })
+    let table = Origin::Path(csv("ub_psi_config.input_config", &psi.input_config)?);
+    Ok(Input { keys: keys("ub_psi_config.keys", &psi.keys)?, format: Some(Format::Csv), ..Input::of(table) })
 }
 
 fn output(psi: &UbPsiConfig) -> Result<Output> {
     Ok(Output {
         path: csv("ub_psi_config.output_config", &psi.output_config)?,
         format: Some(Format::Csv),
-        columns: None,
-        null: None,
-        order: Order::default(),
-        parts: None,
-        matched: None,
-        gained: None,
-        lost: None,
+        ..Output::default()
     })
 }
 

@@ -21,6 +21,18 @@ pub enum Fault {
     Interrupted,
 }
 
+// These stand in reports, and travel to a peer.
+vesica_types::words!(
+    Fault {
+        Config = "config",
+        Input = "input",
+        Network = "network",
+        Peer = "peer",
+        Bug = "bug",
+        Interrupted = "interrupted",
+    }
+);
+
 impl Fault {
     /// The process's exit code.
     pub fn exit_code(self) -> u8 {
@@ -32,25 +44,6 @@ impl Fault {
             Fault::Bug => 70,
             Fault::Interrupted => 130,
         }
-    }
-
-    /// One word, as it stands in reports and travels to a peer.
-    pub fn name(self) -> &'static str {
-        match self {
-            Fault::Config => "config",
-            Fault::Input => "input",
-            Fault::Network => "network",
-            Fault::Peer => "peer",
-            Fault::Bug => "bug",
-            Fault::Interrupted => "interrupted",
-        }
-    }
-
-    /// The fault called `name`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Fault::Config, Fault::Input, Fault::Network, Fault::Peer, Fault::Bug, Fault::Interrupted]
-            .into_iter()
-            .find(|f| f.name() == name)
     }
 }
 

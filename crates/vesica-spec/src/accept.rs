@@ -67,44 +67,28 @@ pub enum Extra {
     Links,
 }
 
-impl Extra {
-    /// Every one.
-    pub const ALL: &'static [Extra] = &[
-        Extra::LeftUnmatched,
-        Extra::RightUnmatched,
-        Extra::GuessableKeys,
-        Extra::PairCount,
-        Extra::CountSampled,
-        Extra::LeaderAndPivot,
-        Extra::SmallGroups,
-        Extra::ChosenGroups,
-        Extra::ChosenPairs,
-        Extra::ChosenValues,
-        Extra::ChosenFactors,
-        Extra::Links,
-    ];
+// The reveals in plans and reports are called so too.
+vesica_types::words!(
+    Extra {
+        LeftUnmatched = "left_unmatched",
+        RightUnmatched = "right_unmatched",
+        GuessableKeys = "guessable_keys",
+        PairCount = "pair_count",
+        CountSampled = "count_sampled",
+        LeaderAndPivot = "leader_and_pivot",
+        SmallGroups = "small_groups",
+        ChosenGroups = "chosen_groups",
+        ChosenPairs = "chosen_pairs",
+        ChosenValues = "chosen_values",
+        ChosenFactors = "chosen_factors",
+        Links = "links",
+    }
+);
 
+impl Extra {
     /// Whether it must be accepted by its name: whoever accepts whatever a join tells has not accepted what a protocol does not hide.
     pub fn by_name(self) -> bool {
         !matches!(self, Extra::LeftUnmatched | Extra::RightUnmatched)
-    }
-
-    /// As it stands in a job; also the name of the reveal in plans and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Extra::LeftUnmatched => "left_unmatched",
-            Extra::RightUnmatched => "right_unmatched",
-            Extra::GuessableKeys => "guessable_keys",
-            Extra::PairCount => "pair_count",
-            Extra::CountSampled => "count_sampled",
-            Extra::LeaderAndPivot => "leader_and_pivot",
-            Extra::SmallGroups => "small_groups",
-            Extra::ChosenGroups => "chosen_groups",
-            Extra::ChosenPairs => "chosen_pairs",
-            Extra::ChosenValues => "chosen_values",
-            Extra::ChosenFactors => "chosen_factors",
-            Extra::Links => "links",
-        }
     }
 }
 

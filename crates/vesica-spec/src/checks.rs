@@ -1,6 +1,6 @@
 //! Checks that the documents of jobs and of services share: names, amounts, durations.
 
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use crate::rules::{Rule, Rules};
 use crate::types::Format;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub fn check_name(field: &str, name: &str) -> Result<(), SpecError> {
     if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) || name.starts_with(['.', '-']) {
         let why = "use 1 to 64 letters, digits, '.', '-' and '_', with neither '.' nor '-' in front";
         let begins: String = name.chars().take(80).collect();
-        return Err(SpecError::field(field, format!("{begins:?} is not a name: {why}")));
+        return refuse(field, format!("{begins:?} is not a name: {why}"));
     }
     Ok(())
 }
@@ -37,7 +37,7 @@ pub fn check_name(field: &str, name: &str) -> Result<(), SpecError> {
 pub fn distinct(field: &str, names: &[String]) -> Result<(), SpecError> {
     let mut seen = BTreeSet::new();
     match names.iter().find(|n| !seen.insert(*n)) {
-        Some(twice) => Err(SpecError::field(field, format!("\"{twice}\" is named twice"))),
+        Some(twice) => refuse(field, format!("\"{twice}\" is named twice")),
         None => Ok(()),
     }
 }
@@ -57,7 +57,7 @@ pub fn memory(text: &str) -> Result<u64, SpecError> {
         )
     })?;
     if bytes.as_u64() < LEAST_MEMORY {
-        return Err(SpecError::field("mine.memory", format!("\"{text}\" is too little; give at least \"64 MiB\"")));
+        return refuse("mine.memory", format!("\"{text}\" is too little; give at least \"64 MiB\""));
     }
     Ok(bytes.as_u64())
 }
@@ -107,10 +107,9 @@ pub fn rules(field: &str, rules: &Rules, columns: usize) -> Result<Vec<Vec<Rule>
     match rules {
         Rules::All(rules) => Ok(vec![rules.clone(); columns]),
         Rules::Each(lists) if lists.len() == columns => Ok(lists.clone()),
-        Rules::Each(lists) => Err(SpecError::field(
-            field,
-            format!("{} lists for {columns} key columns; give one for each, or one for all", lists.len()),
-        )),
+        Rules::Each(lists) => {
+            refuse(field, format!("{} lists for {columns} key columns; give one for each, or one for all", lists.len()))
+        }
     }
 }
 
@@ -120,8 +119,8 @@ pub fn rules(field: &str, rules: &Rules, columns: usize) -> Result<Vec<Vec<Rule>
 /// With how many there may be.
 pub fn workers(given: Option<u32>, usual: impl FnOnce(u32) -> u32) -> Result<u32, SpecError> {
     match given {
-        Some(0) => Err(SpecError::field("mine.workers", "0 workers; give 1 or more, or leave it out")),
-        Some(n) if n > 1024 => Err(SpecError::field("mine.workers", format!("{n} workers; the most is 1024"))),
+        Some(0) => refuse("mine.workers", "0 workers; give 1 or more, or leave it out"),
+        Some(n) if n > 1024 => refuse("mine.workers", format!("{n} workers; the most is 1024")),
         Some(n) => Ok(n),
         None => Ok(usual(std::thread::available_parallelism().map_or(2, |n| n.get() as u32))),
     }

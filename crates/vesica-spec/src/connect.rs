@@ -1,6 +1,6 @@
 //! How another party is called: at an address, or by a command.
 
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
@@ -60,7 +60,7 @@ impl Connect {
 
     /// Where it leads, as messages call it, and what is said besides. `field` is where it stands.
     pub(crate) fn read(&self, field: &str, insecure: bool) -> Result<(String, RoadPlan), SpecError> {
-        let refused = |why: String| Err(SpecError::field(field, why));
+        let refused = |why: String| refuse(field, why);
         let call = match self {
             // Of a host that is called `exec` there is a port alone.
             Connect::At(text) => match text.strip_prefix(EXEC).filter(|command| command.parse::<u16>().is_err()) {
@@ -147,7 +147,7 @@ impl<'de> Deserialize<'de> for Connect {
 pub(crate) fn gateways(texts: &[String], listen: bool) -> Result<Vec<Network>, SpecError> {
     let field = "mine.proxy_protocol";
     if !texts.is_empty() && !listen {
-        return Err(SpecError::field(field, "is of use only where somebody calls (mine.listen): remove it"));
+        return refuse(field, "is of use only where somebody calls (mine.listen): remove it");
     }
     texts.iter().map(|text| Network::parse(text).map_err(|why| SpecError::field(field, why))).collect()
 }

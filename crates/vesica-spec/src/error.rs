@@ -21,6 +21,11 @@ impl SpecError {
     }
 }
 
+/// Refuses what `field` says.
+pub(crate) fn refuse<T>(field: &str, why: impl Into<String>) -> Result<T, SpecError> {
+    Err(SpecError::field(field, why))
+}
+
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(file) = &self.file {

@@ -1,7 +1,7 @@
 //! Keys of several kinds: a row matches by any of them.
 
 use crate::checks::{check_name, distinct};
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use crate::join::Join;
 use crate::parse::nearest;
 use crate::rules::{Rule, Rules};
@@ -48,16 +48,7 @@ pub enum Match {
     Once,
 }
 
-impl Match {
-    /// As it stands in a job.
-    pub fn name(self) -> &'static str {
-        match self {
-            Match::Any => "any",
-            Match::Pairs => "pairs",
-            Match::Once => "once",
-        }
-    }
-}
+vesica_types::words!(Match { Any = "any", Pairs = "pairs", Once = "once" });
 
 /// The columns of a table that hold each identifier, by its name, as they are written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -149,13 +140,12 @@ pub const MOST_LISTS: usize = 32;
 
 /// Fails if the job's identifiers contradict the rest of it.
 pub(crate) fn check(shared: &Shared, parties: &[Party], learners: &[Party]) -> Result<(), SpecError> {
-    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
     let Some(matching) = shared.matching else {
         return match shared.identifiers.is_empty() {
             true => Ok(()),
             false => refuse(
                 "shared.match",
-                "is missing: write match = \"any\" for rows that match by any of shared.identifiers".into(),
+                "is missing: write match = \"any\" for rows that match by any of shared.identifiers",
             ),
         };
     };
@@ -175,13 +165,13 @@ pub(crate) fn check(shared: &Shared, parties: &[Party], learners: &[Party]) -> R
     if shared.rules != Rules::default() {
         return refuse(
             "shared.rules",
-            "each of shared.identifiers has rules of its own; write them there, and remove this".into(),
+            "each of shared.identifiers has rules of its own; write them there, and remove this",
         );
     }
     if parties.len() > 2 {
         let why = "are for two parties, and this job has more: between three, \"one that all hold\" and \"linked in a chain\" are different \
                    wishes; name one key in mine.input.keys";
-        return refuse("shared.identifiers", why.into());
+        return refuse("shared.identifiers", why);
     }
     if shared.result != ResultKind::Rows {
         let why = format!(
@@ -194,7 +184,7 @@ pub(crate) fn check(shared: &Shared, parties: &[Party], learners: &[Party]) -> R
     if shared.protocol == ProtocolName::Dp || shared.dp.is_some() {
         let why = "hides each key, and a person with several identifiers would be hidden less than shared.dp says: name one key in \
                    mine.input.keys";
-        return refuse(if shared.dp.is_some() { "shared.dp" } else { "shared.protocol" }, why.into());
+        return refuse(if shared.dp.is_some() { "shared.dp" } else { "shared.protocol" }, why);
     }
     let (joins, several) = match matching {
         Match::Any => (&[Join::Inner, Join::Difference, Join::Semi, Join::Anti][..], false),
@@ -235,17 +225,16 @@ pub(crate) fn check(shared: &Shared, parties: &[Party], learners: &[Party]) -> R
 /// The columns that this party's table is read by, and the identifiers that are made of them, in the order of `shared.identifiers`. Without
 /// such, the columns of the one key and no lists.
 pub(crate) fn lists(shared: &Shared, mine: &Mine) -> Result<(Vec<String>, Vec<KeyList>), SpecError> {
-    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
     let given = &mine.input.identifiers;
     if shared.identifiers.is_empty() {
         if !given.is_empty() {
             return refuse(
                 "mine.input.keys",
-                "names columns by identifier, and the job has no shared.identifiers: write keys = [\"COLUMN\"], or agree on identifiers".into(),
+                "names columns by identifier, and the job has no shared.identifiers: write keys = [\"COLUMN\"], or agree on identifiers",
             );
         }
         if mine.input.keys.is_empty() {
-            return refuse("mine.input.keys", "is empty: name the columns that make up the key".into());
+            return refuse("mine.input.keys", "is empty: name the columns that make up the key");
         }
         distinct("mine.input.keys", &mine.input.keys)?;
         return Ok((mine.input.keys.clone(), Vec::new()));

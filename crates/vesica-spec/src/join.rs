@@ -29,24 +29,17 @@ pub enum Join {
     Anti,
 }
 
-impl Join {
-    /// Every join.
-    pub const ALL: &'static [Join] =
-        &[Join::Inner, Join::Left, Join::Right, Join::Full, Join::Difference, Join::Semi, Join::Anti];
-
-    /// As it stands in a job.
-    pub fn name(self) -> &'static str {
-        match self {
-            Join::Inner => "inner",
-            Join::Left => "left",
-            Join::Right => "right",
-            Join::Full => "full",
-            Join::Difference => "difference",
-            Join::Semi => "semi",
-            Join::Anti => "anti",
-        }
+vesica_types::words!(
+    Join {
+        Inner = "inner",
+        Left = "left",
+        Right = "right",
+        Full = "full",
+        Difference = "difference",
+        Semi = "semi",
+        Anti = "anti",
     }
-}
+);
 
 /// Which rows a join holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! Where a secret key is: in a file, or with a program that prints it, such as a vault's client.
 
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
@@ -26,13 +26,8 @@ pub struct KeyProgram {
     /// All that it prints to its standard output is the key, to the last byte.
     pub program: Vec<String>,
     /// The folder that it works in; the job file's folder when absent.
-    #[serde(default, skip_serializing_if = "nowhere")]
+    #[serde(default, skip_serializing_if = "vesica_types::is_default")]
     pub folder: PathBuf,
-}
-
-/// Whether a path is empty: of a document that came from no file.
-fn nowhere(path: &Path) -> bool {
-    path.as_os_str().is_empty()
 }
 
 impl KeyPlace {
@@ -63,7 +58,7 @@ impl KeyPlace {
             {
                 let why = "names no program; write the program, then its arguments, such as \
                            { program = [\"pass\", \"show\", \"vesica\"] }";
-                Err(SpecError::field(&format!("{field}.program"), why))
+                refuse(&format!("{field}.program"), why)
             }
             place => Ok(place.clone()),
         }

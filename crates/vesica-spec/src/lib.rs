@@ -33,7 +33,7 @@ pub use invitation::{Head, Invitation, OwnTable, Proposal, Reply, Terms, host_an
 pub use join::{Half, Join, Shape};
 pub use key::{KeyPlace, KeyProgram};
 pub use memory::Share;
-pub use parse::{Document, document, line_and_column, load, load_any, nearest, parse, parse_json, parse_shared};
+pub use parse::{Document, document, line_and_column, load, load_any, nearest, parse, parse_shared};
 pub use pins::Pins;
 pub use plan::{
     Added, GroupedPlan, LABEL_BYTES, MAX_KEYS, MAX_LANES, PeerPlan, Plan, ProxyPlan, ResumePlan, TrustPlan, plan,

@@ -1,6 +1,6 @@
 //! A job's text: read with errors that say where and what would be right, and written.
 
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use crate::key::KeyPlace;
 use crate::service::{ClientSpec, ServerSpec};
 use crate::types::{Mine, Shared, Spec};
@@ -71,10 +71,10 @@ pub fn document(text: &str, json: bool) -> Result<Document, SpecError> {
     match (outline.get("service").is_some(), mine("store"), mine("cache")) {
         (true, true, _) => Ok(Document::Server(Box::new(form(text, json)?))),
         (true, false, true) => Ok(Document::Client(Box::new(form(text, json)?))),
-        (true, false, false) => Err(SpecError::field(
+        (true, false, false) => refuse(
             "mine",
             "has neither store, which makes it a server's, nor cache, which makes it a client's; give one of them a folder",
-        )),
+        ),
         (false, ..) => Ok(Document::Job(Box::new(form(text, json)?))),
     }
 }
@@ -120,14 +120,6 @@ pub fn load(path: &Path) -> Result<Spec, SpecError> {
 /// As [`load`].
 pub fn parse(text: &str) -> Result<Spec, SpecError> {
     form(text, false)
-}
-
-/// Reads a job written in JSON.
-///
-/// # Errors
-/// As [`load`].
-pub fn parse_json(text: &str) -> Result<Spec, SpecError> {
-    form(text, true)
 }
 
 /// Reads the shared part of a job alone, written in JSON.
@@ -289,6 +281,7 @@ output = { path = "out.csv" }
     fn json_is_read_too_and_its_errors_have_places() {
         let spec = parse(JOB).unwrap();
         let text = serde_json::to_string_pretty(&spec).unwrap();
+        let parse_json = |text: &str| form::<Spec>(text, true);
         assert_eq!(parse_json(&text).unwrap(), spec);
         let error = parse_json(&text.replace("\"join\"", "\"jion\"")).unwrap_err();
         assert!(error.place.is_some_and(|(line, _)| line > 1), "{error}");
@@ -385,7 +378,7 @@ output = { path = "out.csv" }
         #[test]
         fn no_text_makes_the_parser_panic(text in "\\PC*") {
             let _ = parse(&text);
-            let _ = parse_json(&text);
+            let _ = form::<Spec>(&text, true);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The fingerprints by which a certificate is recognised: one, or several while a key is exchanged for another.
 
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use schemars::JsonSchema;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, SeqAccess, Visitor};
@@ -34,13 +34,13 @@ impl Pins {
         };
         if texts.is_empty() || texts.len() > MOST {
             let why = format!("{} fingerprints; give 1 to {MOST}, such as [\"sha256:…\", \"sha256:…\"]", texts.len());
-            return Err(SpecError::field(field, why));
+            return refuse(field, why);
         }
         let mut pins = Vec::with_capacity(texts.len());
         for text in texts {
             let pin = text.parse().map_err(|error| SpecError::field(field, format!("\"{text}\": {error}")))?;
             if pins.contains(&pin) {
-                return Err(SpecError::field(field, format!("{pin} stands there twice; take one out")));
+                return refuse(field, format!("{pin} stands there twice; take one out"));
             }
             pins.push(pin);
         }

@@ -3,7 +3,7 @@
 use crate::accept::Extra;
 use crate::checks::{self, check_name, distinct, memory, patience, rules, table_format, workers};
 use crate::connect::{RoadPlan, gateways};
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use crate::identifiers::{self, KeyList, Match};
 use crate::join::{self, Half};
 use crate::key::KeyPlace;
@@ -329,7 +329,7 @@ impl Plan {
         let names: Vec<String> = told.iter().map(|extra| format!("\"{}\"", extra.name())).collect();
         let what = reveals.iter().filter(|r| told.iter().any(|extra| r.name == extra.name()));
         let what: Vec<String> = what.map(|r| format!("{} ({})", r.name, r.in_words(&self.shared.parties))).collect();
-        Err(SpecError::field(
+        refuse(
             "shared.accept",
             format!(
                 "protocol = \"{}\" with join = \"{}\"{} tells more than the intersection: {}; if all parties agree to that, write \
@@ -340,7 +340,7 @@ impl Plan {
                 what.join("; "),
                 names.join(", ")
             ),
-        ))
+        )
     }
 
     /// Why the units of this job go over the first connection, if they must.
@@ -414,7 +414,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
 
     let learners = shared.learns.iter().map(|n| find("shared.learns", n)).collect::<Result<Vec<_>, _>>()?;
     if learners.is_empty() {
-        return Err(SpecError::field("shared.learns", "is empty: name at least one party that gets the result"));
+        return refuse("shared.learns", "is empty: name at least one party that gets the result");
     }
     distinct("shared.learns", &shared.learns)?;
     let i_learn = learners.contains(&me);
@@ -422,10 +422,10 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     let rows = shared.result.has_rows() || shared.result.each_has_its_own();
     match (&mine.output, i_learn && rows) {
         (None, true) => {
-            return Err(SpecError::field(
+            return refuse(
                 "mine.output",
                 format!("is missing: {me} learns the result; add output = {{ path = \"…\" }}"),
-            ));
+            );
         }
         (Some(output), false) => {
             let why = match i_learn {
@@ -440,20 +440,17 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         notes.push("mine.proxy: no effect, for this party calls nobody (mine.connect)".to_owned());
     }
     if mine.output.as_ref().is_some_and(|output| output.path.as_os_str().is_empty()) {
-        return Err(SpecError::field("mine.output.path", "is missing: name the file for the rows"));
+        return refuse("mine.output.path", "is missing: name the file for the rows");
     }
     let output = mine.output.as_ref().filter(|_| i_learn && rows);
     if shared.unit == Some(0) {
-        return Err(SpecError::field(
-            "shared.unit",
-            "a unit cannot have 0 keys; give a positive number, or leave it out",
-        ));
+        return refuse("shared.unit", "a unit cannot have 0 keys; give a positive number, or leave it out");
     }
     if shared.unit.is_some_and(|mean| mean > 1 << 20) {
-        return Err(SpecError::field(
+        return refuse(
             "shared.unit",
             format!("{} keys in a unit are too many; the most is 1048576", shared.unit.unwrap_or(0)),
-        ));
+        );
     }
 
     let owner = shared.groups.as_ref().map(|groups| find("shared.groups.of", &groups.of)).transpose()?;
@@ -491,7 +488,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
                 memory >> 20,
                 memory / of_a_key
             );
-            return Err(SpecError::field("shared.unit", why));
+            return refuse("shared.unit", why);
         }
     }
     if let Some(groups) = choice.groups.filter(|groups| groups.costs_by_its_groups() && groups.of_a_key == groups.most)
@@ -503,7 +500,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         ));
     }
     if let Some(why) = join::objection(shared.join, shared.result, &parties, &learners) {
-        return Err(SpecError::field("shared.join", why));
+        return refuse("shared.join", why);
     }
     identifiers::check(shared, &parties, &learners)?;
     let mut order = output.map(|o| o.order).unwrap_or_default();
@@ -519,38 +516,34 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         );
     }
     if shared.limits.min_intersection == Some(0) {
-        return Err(SpecError::field(
+        return refuse(
             "shared.limits.min_intersection",
             "0 keys is no limit, because there are never fewer; leave it out",
-        ));
+        );
     }
     if shared.limits.min_intersection.is_some() && shared.protocol == ProtocolName::Dp {
-        return Err(SpecError::field(
+        return refuse(
             "shared.limits.min_intersection",
             "with protocol = \"dp\" the number of keys found is noisy, and whether it is large enough would tell the other party more \
              than the job's epsilon; remove it",
-        ));
+        );
     }
     if shared.limits.max_keys == Some(0) {
-        return Err(SpecError::field(
-            "shared.limits.max_keys",
-            "0 keys leave nothing to match; leave it out for no limit",
-        ));
+        return refuse("shared.limits.max_keys", "0 keys leave nothing to match; leave it out for no limit");
     }
     for (field, keys) in [
         ("shared.limits.min_intersection", shared.limits.min_intersection),
         ("shared.limits.max_keys", shared.limits.max_keys),
     ] {
         if let Some(keys) = keys.filter(|&keys| keys > MAX_KEYS) {
-            let why = format!("{keys} keys; a party brings 2^36 at most: give fewer, or leave it out");
-            return Err(SpecError::field(field, why));
+            return refuse(field, format!("{keys} keys; a party brings 2^36 at most: give fewer, or leave it out"));
         }
     }
     if !(1..=MOST_ANSWERS).contains(&shared.limits.answers) {
-        return Err(SpecError::field(
+        return refuse(
             "shared.limits.answers",
             format!("{} answers; give 1 to {MOST_ANSWERS}, or leave it out for 8", shared.limits.answers),
-        ));
+        );
     }
 
     let (keys, lists) = identifiers::lists(shared, mine)?;
@@ -569,7 +562,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         let why = format!(
             "\"{column}\" is of use only with shared.result = \"sum\" or \"shares\", and this is \"{result}\"; remove it"
         );
-        return Err(SpecError::field("mine.input.value", why));
+        return refuse("mine.input.value", why);
     }
 
     // Of three and more parties one alone can have the values, and all know which.
@@ -585,7 +578,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
             _ => String::new(),
         };
         if !why.is_empty() {
-            return Err(SpecError::field("mine.input.value", why));
+            return refuse("mine.input.value", why);
         }
     }
 
@@ -593,28 +586,27 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
 
     let columns = output.and_then(|o| o.columns.clone());
     if columns.as_ref().is_some_and(Vec::is_empty) {
-        return Err(SpecError::field("mine.output.columns", "is empty: name columns, or leave it out for all of them"));
+        return refuse("mine.output.columns", "is empty: name columns, or leave it out for all of them");
     }
     if columns.is_some() && matches!(shared.result, ResultKind::Shares | ResultKind::Groups) {
         let result = shared.result.name();
-        let why = format!("a result of {result} has columns of its own; leave it out");
-        return Err(SpecError::field("mine.output.columns", why));
+        return refuse("mine.output.columns", format!("a result of {result} has columns of its own; leave it out"));
     }
     let says_how = output.is_some_and(|o| o.matched.is_some());
     let half = shared.join.shape().half(me.place());
     if says_how && (shared.matching != Some(Match::Any) || !half.pairs) {
         let why = "says by which identifiers a row matched, with shared.match = \"any\" and a join of rows that match; leave it out";
-        return Err(SpecError::field("mine.output.matched", why));
+        return refuse("mine.output.matched", why);
     }
     distinct("mine.output.columns", columns.as_deref().unwrap_or_default())?;
     if mine.input.day.is_some() {
         let why = "is for a service's client that keeps its answers, and a job matches whole tables; name the table in mine.input.path";
-        return Err(SpecError::field("mine.input.added", why));
+        return refuse("mine.input.added", why);
     }
     if output.is_some_and(|o| o.gained.is_some() || o.lost.is_some()) {
         let why = "compares a service's client with its last run, and a job has no last run; leave it out";
         let field = if output.is_some_and(|o| o.gained.is_some()) { "mine.output.gained" } else { "mine.output.lost" };
-        return Err(SpecError::field(field, why));
+        return refuse(field, why);
     }
     let parts = output.and_then(|o| o.parts.as_deref()).map(checks::parts).transpose()?;
     let absent = shared.join.shape().half(me.place()).theirs && learners.len() == parties.len() && lists.is_empty();
@@ -674,7 +666,7 @@ pub fn plan(spec: &Spec) -> Result<Plan, SpecError> {
 
 /// Sees that the output can be cut into such parts.
 fn cut(plan: &Plan, parts: vesica_table::Parts) -> Result<(), SpecError> {
-    let refuse = |why: String| Err(SpecError::field("mine.output.parts", why));
+    let refuse = |why: String| refuse("mine.output.parts", why);
     if matches!(plan.shared.result, ResultKind::Shares | ResultKind::Groups) {
         return refuse(format!("a result of {} is one file; leave it out", plan.shared.result.name()));
     }
@@ -711,13 +703,10 @@ const MOST_BY: usize = 16;
 
 /// The groups that the parties agree on. `owner` has them.
 fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, SpecError> {
-    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
     let (Some(groups), Some(owner)) = (&shared.groups, owner) else {
         return match shared.sums.is_empty() {
             true => Ok(None),
-            false => {
-                refuse("shared.sums", "is of use only with result = \"groups\" and shared.groups; remove it".to_owned())
-            }
+            false => refuse("shared.sums", "is of use only with result = \"groups\" and shared.groups; remove it"),
         };
     };
     let most = number_of("shared.groups", (&groups.by, "region"), groups.most, &groups.labels)?;
@@ -766,7 +755,6 @@ fn grouping(shared: &Shared, owner: Option<&Party>) -> Result<Option<Grouping>, 
 
 /// The groups of the party that `shared.groups.of` does not name. `value` is one of its values that are added up or multiplied, if there are any.
 fn others(other: &OtherGroups, value: Option<&Sum>) -> Result<OtherGrouping, SpecError> {
-    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
     let most = number_of("shared.groups.other", (&other.by, "campaign"), other.most, &other.labels)?;
     let of_a_key = other.of_a_key.unwrap_or(most);
     match value {
@@ -803,7 +791,7 @@ fn number_of(
     most: Option<u32>,
     labels: &[GroupLabel],
 ) -> Result<u32, SpecError> {
-    let refuse = |of: &str, why: String| Err(SpecError::field(&format!("{field}.{of}"), why));
+    let refuse = |of: &str, why: String| refuse(&format!("{field}.{of}"), why);
     if by.is_empty() || by.len() > MOST_BY {
         let why = format!(
             "names {} columns; name 1 to {MOST_BY} that rows are grouped by, such as by = [\"{such}\"]",
@@ -843,8 +831,7 @@ fn number_of(
     // In the words in which it travels, which have six bytes for some of a text's.
     let all = serde_json::to_string(labels).map_or(usize::MAX, |text| text.len());
     if all > MOST_LABELS {
-        let why = format!("takes {all} bytes, and the most is {MOST_LABELS}; shorten the labels");
-        return refuse("labels", why);
+        return refuse("labels", format!("takes {all} bytes, and the most is {MOST_LABELS}; shorten the labels"));
     }
     Ok(number(most, labels).unwrap_or_default())
 }
@@ -852,7 +839,6 @@ fn number_of(
 /// Sees that one of `shared.sums` says what it adds up. Names are told with escapes: they may stand in an invitation, which a stranger wrote.
 fn added(shared: &Shared, sum: &Sum) -> Result<(), SpecError> {
     let Sum { name, of, product, largest, told } = sum;
-    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
     // What a job expects of noise is said in sentences in which braces stand for parties.
     if name.contains(['{', '}']) {
         return refuse("shared.sums.name", format!("{name:?} has a brace in it; give the sum another name"));
@@ -906,7 +892,7 @@ fn added(shared: &Shared, sum: &Sum) -> Result<(), SpecError> {
 /// The factors of a product: that of values of `owner`, who has the groups, and that of the other party's.
 fn factors<'a>(shared: &'a Shared, product: &Sum, owner: &Party) -> Result<Option<[&'a Sum; 2]>, SpecError> {
     let Some(named) = &product.product else { return Ok(None) };
-    let refuse = |why: String| Err(SpecError::field("shared.sums.product", why));
+    let refuse = |why: String| refuse("shared.sums.product", why);
     let mut both = Vec::new();
     for name in named {
         let Some(factor) = shared.sums.iter().find(|sum| sum.name == *name && sum.of.is_some()) else {
@@ -938,7 +924,6 @@ fn factors<'a>(shared: &'a Shared, product: &Sum, owner: &Party) -> Result<Optio
 fn products(shared: &Shared, owner: &Party) -> Result<Products, SpecError> {
     let other = shared.parties.iter().find(|party| *party != owner.name()).map_or("", String::as_str);
     let values = [owner.name(), other].map(|party| shared.values_of(party));
-    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
     let mut all = Vec::new();
     for product in &shared.sums {
         let Some(factors) = factors(shared, product, owner)? else { continue };
@@ -980,7 +965,6 @@ fn products(shared: &Shared, owner: &Party) -> Result<Products, SpecError> {
 /// The columns that are grouped by and added up, if `me` has the groups, or values that are added up in them.
 fn grouped(shared: &Shared, mine: &Mine, me: &Party, owner: Option<&Party>) -> Result<Option<GroupedPlan>, SpecError> {
     let (input, has) = (&mine.input, owner == Some(me));
-    let refuse = |field: &str, why: String| Err(SpecError::field(field, why));
     let own = shared.values_of(me.name());
     let names: Vec<&str> = own.iter().map(|sum| sum.name.as_str()).collect();
     let other = shared.groups.as_ref().and_then(|groups| groups.other.as_ref()).filter(|_| !has && owner.is_some());
@@ -1052,14 +1036,14 @@ fn lanes(given: Option<u32>, plan: &Plan) -> Result<(), SpecError> {
         (Some(_), Some(why)) => format!("{why}; remove it"),
         (Some(_), None) => return Ok(()),
     };
-    Err(SpecError::field("mine.lanes", why))
+    refuse("mine.lanes", why)
 }
 
 fn parties(names: &[String]) -> Result<Vec<Party>, SpecError> {
     names.iter().try_for_each(|n| check_name("shared.parties", n))?;
     distinct("shared.parties", names)?;
     if names.len() < 2 || names.len() > usize::from(u8::MAX) {
-        return Err(SpecError::field("shared.parties", format!("{} parties; name two, or more", names.len())));
+        return refuse("shared.parties", format!("{} parties; name two, or more", names.len()));
     }
     Ok((0u8..).zip(names).map(|(place, name)| Party::new(place, name)).collect())
 }
@@ -1073,26 +1057,26 @@ fn peers(
     let mine = &spec.mine;
     for caller in mine.connect.keys() {
         if find("mine.connect", caller)? == *me {
-            return Err(SpecError::field("mine.connect", format!("\"{caller}\" is this party itself")));
+            return refuse("mine.connect", format!("\"{caller}\" is this party itself"));
         }
     }
     let peers: Vec<&Party> = parties.iter().filter(|p| *p != me).collect();
     let awaited: Vec<&str> = peers.iter().map(|p| p.name()).filter(|n| !mine.connect.contains_key(*n)).collect();
     match (&mine.listen, awaited.as_slice()) {
         (None, [one, ..]) => {
-            return Err(SpecError::field(
+            return refuse(
                 "mine.listen",
                 format!(
                     "is missing, and {one} is not in mine.connect: write listen = \"0.0.0.0:5300\" to be called by {one}, or connect = {{ {one} = \"host:port\" }} to call"
                 ),
-            ));
+            );
         }
         (Some(_), []) => {
-            return Err(SpecError::field(
+            return refuse(
                 "mine.listen",
                 "this party calls every other one (mine.connect), so nobody would call here: remove mine.listen, or the party that is to call from \
                  mine.connect",
-            ));
+            );
         }
         _ => {}
     }
@@ -1120,10 +1104,10 @@ fn peers(
         find("mine.tls.peers", pinned)?;
     }
     if tls.ca.is_some() && !tls.peers.is_empty() {
-        return Err(SpecError::field(
+        return refuse(
             "mine.tls",
             "has both peers and ca: recognise certificates by fingerprint or by authority, not both",
-        ));
+        );
     }
     peers
         .into_iter()
@@ -1133,13 +1117,13 @@ fn peers(
                 (Some(ca), _) => TrustPlan::Ca(ca.clone()),
                 (None, Some(pins)) => TrustPlan::Pinned(pins.read(&field)?),
                 (None, None) => {
-                    return Err(SpecError::field(
+                    return refuse(
                         &field,
                         format!(
                             "is missing: if you invited {party}, `vesica confirm` writes it from {party}'s reply; else ask {party} for the \
                              fingerprint that `vesica cert` printed, and write peers = {{ {party} = \"sha256:…\" }}"
                         ),
-                    ));
+                    );
                 }
             };
             let (connect, road) = called(party)?;
@@ -1161,18 +1145,17 @@ pub(crate) fn key(place: Option<&KeyPlace>, field: &str) -> Result<Option<KeyPla
 
 /// What `mine.proxy` and `mine.proxy_credentials` mean.
 pub(crate) fn proxy(url: Option<&ProxyUrl>, credentials: Option<&PathBuf>) -> Result<ProxyPlan, SpecError> {
-    let refused = |field: &str, why: String| Err(SpecError::field(field, why));
     match (url.map(|url| url.0.as_str()), credentials) {
         (None | Some(ProxyUrl::NONE), Some(_)) => {
-            refused("mine.proxy_credentials", "is of use only with a proxy in mine.proxy: add it".to_owned())
+            refuse("mine.proxy_credentials", "is of use only with a proxy in mine.proxy: add it")
         }
         (None, None) => Ok(ProxyPlan::Environment),
         (Some(ProxyUrl::NONE), None) => Ok(ProxyPlan::None),
         (Some(url), credentials) => match Proxy::parse(url, "mine.proxy") {
-            Err(why) => refused("mine.proxy", why),
-            Ok(proxy) if proxy.has_credentials() && credentials.is_some() => refused(
+            Err(why) => refuse("mine.proxy", why),
+            Ok(proxy) if proxy.has_credentials() && credentials.is_some() => refuse(
                 "mine.proxy_credentials",
-                "the user and the password stand in mine.proxy too: take them out of one of the two".to_owned(),
+                "the user and the password stand in mine.proxy too: take them out of one of the two",
             ),
             Ok(proxy) => Ok(ProxyPlan::Through(proxy, credentials.cloned())),
         },
@@ -1181,30 +1164,29 @@ pub(crate) fn proxy(url: Option<&ProxyUrl>, credentials: Option<&PathBuf>) -> Re
 
 fn budget(shared: &Shared, mine: &Mine) -> Result<Option<Budget>, SpecError> {
     match (&mine.budget, shared.dp.is_some()) {
-        (Some(_), false) => Err(SpecError::field(
+        (Some(_), false) => refuse(
             "mine.budget",
             "is of use only with shared.dp, and without it there is no noise that could average out; remove it",
-        )),
-        (None, true) => Err(SpecError::field(
+        ),
+        (None, true) => refuse(
             "mine.budget",
             "is missing: noise that is drawn anew in many runs averages out, so what they tell is added up for each party; name a file and \
              the most that it may come to, such as budget = { path = \"budget.json\", epsilon = 12.0 }",
-        )),
-        (Some(budget), true) if !(budget.epsilon > 0.0 && budget.epsilon.is_finite()) => Err(SpecError::field(
-            "mine.budget.epsilon",
-            format!("{} is no budget; give a positive number", budget.epsilon),
-        )),
+        ),
+        (Some(budget), true) if !(budget.epsilon > 0.0 && budget.epsilon.is_finite()) => {
+            refuse("mine.budget.epsilon", format!("{} is no budget; give a positive number", budget.epsilon))
+        }
         (budget, _) => Ok(budget.clone()),
     }
 }
 
 fn resume(mine: &Mine) -> Result<Option<ResumePlan>, SpecError> {
     match (&mine.resume, &mine.resume_key) {
-        (None, Some(_)) => Err(SpecError::field("mine.resume_key", "is of use only with mine.resume: add it")),
+        (None, Some(_)) => refuse("mine.resume_key", "is of use only with mine.resume: add it"),
         (Some(_), _) if !mine.input.origin.lasts() => {
             let name = mine.input.origin.name();
             let why = "cannot be read again after a restart: put the table into a file, or remove mine.resume";
-            Err(SpecError::field("mine.resume", format!("{} {why}", name.display())))
+            refuse("mine.resume", format!("{} {why}", name.display()))
         }
         (dir, place) => {
             let key = key(place.as_ref(), "mine.resume_key")?;

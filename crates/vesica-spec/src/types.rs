@@ -7,7 +7,7 @@
 use crate::accept::Accept;
 use crate::checks::table_format;
 use crate::connect::{Connect, shown};
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use crate::identifiers::{Identifier, KeyColumns, Match};
 use crate::invitation::in_table;
 use crate::join::Join;
@@ -35,7 +35,7 @@ pub struct Spec {
 }
 
 /// What the parties agree on.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shared {
     /// Names the job, for people and logs: letters, digits and `.-_`, at most 64.
@@ -356,6 +356,35 @@ pub struct Mine {
     pub folder: PathBuf,
 }
 
+impl Mine {
+    /// A party with this table, and nothing that a job need not say.
+    pub fn of(name: String, input: Input) -> Self {
+        Self {
+            name,
+            listen: None,
+            proxy_protocol: Vec::new(),
+            connect: BTreeMap::new(),
+            proxy: None,
+            proxy_credentials: None,
+            tls: None,
+            input,
+            output: None,
+            memory: default_memory(),
+            scratch: None,
+            workers: None,
+            lanes: None,
+            report: None,
+            trace: None,
+            metrics: None,
+            resume: None,
+            resume_key: None,
+            budget: None,
+            patience: default_patience(),
+            folder: PathBuf::new(),
+        }
+    }
+}
+
 /// A proxy: `http://host:port` or `socks5://host:port`, with `user:password@` before the host if it wants that; or `none`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -579,6 +608,20 @@ impl JsonSchema for Input {
 }
 
 impl Input {
+    /// All of this table, without a key.
+    pub fn of(origin: Origin) -> Self {
+        Self {
+            origin,
+            keys: Vec::new(),
+            identifiers: BTreeMap::new(),
+            value: None,
+            groups: Vec::new(),
+            values: BTreeMap::new(),
+            format: None,
+            day: None,
+        }
+    }
+
     /// The table as it is opened. What comes through a pipe is kept in the folder `scratch`.
     pub fn table(&self, scratch: Option<&Path>) -> vesica_table::Input {
         let format = self.format.map(table_format);
@@ -587,12 +630,12 @@ impl Input {
 }
 
 /// A table to write.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Output {
     /// The file, or with `parts` the folder. A name that is not absolute starts at the job file's folder. Written beside it and renamed at
     /// the end. A service's client that has `gained` or `lost` may leave it out, and then only what changed is written.
-    #[serde(default, skip_serializing_if = "is_unnamed")]
+    #[serde(default, skip_serializing_if = "vesica_types::is_default")]
     pub path: PathBuf,
     /// What the file is to be, where its name does not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -623,11 +666,6 @@ pub struct Output {
     /// values. Rows that left the client's own table are in no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<PathBuf>,
-}
-
-/// Whether a document names no path.
-fn is_unnamed(path: &Path) -> bool {
-    path.as_os_str().is_empty()
 }
 
 /// What a row says of its match.
@@ -777,7 +815,7 @@ impl Mine {
             None => {}
             Some(path) => {
                 let why = "a report left out where this is, in the place of …; write the whole path";
-                return Err(SpecError::field("mine", format!("\"{}\": {why}", path.display())));
+                return refuse("mine", format!("\"{}\": {why}", path.display()));
             }
         }
         let of_input = match &self.input.origin {
@@ -790,10 +828,9 @@ impl Mine {
         });
         match of_input.into_iter().chain(of_roads).find(|(_, words)| words.iter().any(|word| word == "…")) {
             None => Ok(()),
-            Some((field, _)) => Err(SpecError::field(
-                field,
-                "a report left out the arguments of the program, in the place of …; write them",
-            )),
+            Some((field, _)) => {
+                refuse(field, "a report left out the arguments of the program, in the place of …; write them")
+            }
         }
     }
 }

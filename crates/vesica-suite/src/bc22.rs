@@ -1,6 +1,6 @@
 //! `protocol = "bc22"`: vector OLE and a polynomial for each bin of a table, against either kind of party.
 
-use crate::{Choice, Error, Guesses, Opened, Seat, Security, Sizes, Suite, Terms, oprf, two_largest};
+use crate::{Choice, Error, Guesses, Opened, Seat, Sizes, Suite, Terms, oprf, two_largest};
 use vesica_oprf::bc22::{self, Params};
 use vesica_params::Level;
 use vesica_params::bins::{self, BINS, SLOTS};
@@ -24,10 +24,6 @@ impl Bc22 {
         Self { choice: choice.clone() }
     }
 
-    fn malicious(&self) -> bool {
-        self.choice.security == Security::Malicious
-    }
-
     /// Bins of a unit, if its keys are not too many.
     fn bins(&self, sizes: &Sizes) -> Option<u32> {
         bins::bins(oprf::receivers_keys(&self.choice, sizes), sizes.units, Level::STANDARD)
@@ -47,18 +43,14 @@ impl Suite for Bc22 {
     fn tag_bytes(&self, keys: &[u64]) -> usize {
         let values = VALUES + u64::from(self.choice.all_learn());
         let (more, fewer) = two_largest(keys);
-        match self.malicious() {
-            false => vesica_params::tag_bytes(more.saturating_mul(values), fewer, Level::STANDARD),
-            // As long as values are, so that what a deviating party can have meant is determined.
-            true => 16,
-        }
+        oprf::tag_bytes(&self.choice, more.saturating_mul(values), fewer)
     }
 
     /// As many as there are slots: a theorem, whatever the receiver computes.
     fn guesses(&self, sizes: &Sizes) -> Vec<Guesses> {
         let keys = oprf::receivers_keys(&self.choice, sizes);
         match self.bins(sizes) {
-            Some(bins) if self.malicious() && keys > 0 => {
+            Some(bins) if self.choice.malicious() && keys > 0 => {
                 let of_a_key = SLOTS as f64 * f64::from(bins) / keys as f64;
                 vec![Guesses { log_dictionary: None, of_a_key: (of_a_key * 100.0).ceil() / 100.0 }]
             }
@@ -77,10 +69,7 @@ impl Suite for Bc22 {
     fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error> {
         let keys = oprf::receivers_keys(&self.choice, &terms.sizes);
         let bins = self.bins(&terms.sizes).ok_or(Error::TooLarge { keys, protocol: "bc22" })?;
-        let security = match self.malicious() {
-            false => vesica_ot::Security::SemiHonest,
-            true => vesica_ot::Security::Malicious,
-        };
+        let security = self.choice.security.into();
         let function = bc22::Bc22::new(Params { session: terms.salt, bins, code: CODE, security }).judged(&terms.judge);
         oprf::open(&function, &self.choice, seat, terms, lines, rng)
     }

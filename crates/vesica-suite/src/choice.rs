@@ -42,6 +42,11 @@ impl Choice {
     pub fn all_learn(&self) -> bool {
         self.learners.len() == self.parties
     }
+
+    /// Whether it protects against parties that deviate.
+    pub fn malicious(&self) -> bool {
+        self.security == Security::Malicious
+    }
 }
 
 /// A sum of each group.
@@ -239,6 +244,17 @@ pub enum ResultKind {
     Ids,
 }
 
+vesica_types::words!(
+    ResultKind {
+        Rows = "rows",
+        Count = "count",
+        Sum = "sum",
+        Groups = "groups",
+        Shares = "shares",
+        Ids = "ids",
+    }
+);
+
 impl ResultKind {
     /// Whether a party may bring values for it.
     pub fn has_values(self) -> bool {
@@ -254,18 +270,6 @@ impl ResultKind {
     pub fn each_has_its_own(self) -> bool {
         matches!(self, ResultKind::Shares | ResultKind::Ids)
     }
-
-    /// As it stands in a job.
-    pub fn name(self) -> &'static str {
-        match self {
-            ResultKind::Rows => "rows",
-            ResultKind::Count => "count",
-            ResultKind::Sum => "sum",
-            ResultKind::Groups => "groups",
-            ResultKind::Shares => "shares",
-            ResultKind::Ids => "ids",
-        }
-    }
 }
 
 /// What is saved where one can choose.
@@ -279,15 +283,7 @@ pub enum Mode {
     LowComm,
 }
 
-impl Mode {
-    /// As it stands in a job.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Fast => "fast",
-            Mode::LowComm => "low-comm",
-        }
-    }
-}
+vesica_types::words!(Mode { Fast = "fast", LowComm = "low-comm" });
 
 /// Against whom a protocol protects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -300,48 +296,35 @@ pub enum Security {
     Malicious,
 }
 
-impl Security {
-    /// As it stands in a job.
-    pub fn name(self) -> &'static str {
-        match self {
-            Security::SemiHonest => "semi-honest",
-            Security::Malicious => "malicious",
+impl From<Security> for vesica_ot::Security {
+    fn from(security: Security) -> Self {
+        match security {
+            Security::SemiHonest => Self::SemiHonest,
+            Security::Malicious => Self::Malicious,
         }
     }
 }
+
+vesica_types::words!(Security { SemiHonest = "semi-honest", Malicious = "malicious" });
+
+vesica_types::words!(
+    ProtocolName {
+        Ecdh = "ecdh",
+        EcdhOprf = "ecdh-oprf",
+        Rr22 = "rr22",
+        Kkrt = "kkrt",
+        Ot = "ot",
+        MiniPsi = "mini-psi",
+        Bc22 = "bc22",
+        Dp = "dp",
+        Hash = "hash",
+    }
+);
 
 impl ProtocolName {
     /// Whether it works in the group of a curve that the job may choose.
     pub fn has_curve(self) -> bool {
         matches!(self, ProtocolName::Ecdh | ProtocolName::EcdhOprf | ProtocolName::Dp)
-    }
-
-    /// Every protocol.
-    pub const ALL: &'static [ProtocolName] = &[
-        ProtocolName::Ecdh,
-        ProtocolName::EcdhOprf,
-        ProtocolName::Rr22,
-        ProtocolName::Kkrt,
-        ProtocolName::Ot,
-        ProtocolName::MiniPsi,
-        ProtocolName::Bc22,
-        ProtocolName::Dp,
-        ProtocolName::Hash,
-    ];
-
-    /// As it stands in a job.
-    pub fn name(self) -> &'static str {
-        match self {
-            ProtocolName::Ecdh => "ecdh",
-            ProtocolName::EcdhOprf => "ecdh-oprf",
-            ProtocolName::Rr22 => "rr22",
-            ProtocolName::Kkrt => "kkrt",
-            ProtocolName::Ot => "ot",
-            ProtocolName::MiniPsi => "mini-psi",
-            ProtocolName::Bc22 => "bc22",
-            ProtocolName::Dp => "dp",
-            ProtocolName::Hash => "hash",
-        }
     }
 }
 
@@ -399,29 +382,16 @@ pub enum CurveName {
     P256,
 }
 
-impl CurveName {
-    /// Every curve.
-    pub const ALL: &'static [CurveName] = &[
-        CurveName::Curve25519,
-        CurveName::Ristretto255,
-        CurveName::FourQ,
-        CurveName::Sm2,
-        CurveName::Secp256k1,
-        CurveName::P256,
-    ];
-
-    /// As it stands in a job.
-    pub fn name(self) -> &'static str {
-        match self {
-            CurveName::Curve25519 => "curve25519",
-            CurveName::Ristretto255 => "ristretto255",
-            CurveName::FourQ => "fourq",
-            CurveName::Sm2 => "sm2",
-            CurveName::Secp256k1 => "secp256k1",
-            CurveName::P256 => "p256",
-        }
+vesica_types::words!(
+    CurveName {
+        Curve25519 = "curve25519",
+        Ristretto255 = "ristretto255",
+        FourQ = "fourq",
+        Sm2 = "sm2",
+        Secp256k1 = "secp256k1",
+        P256 = "p256",
     }
-}
+);
 
 #[cfg(test)]
 mod tests {

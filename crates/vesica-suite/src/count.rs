@@ -1,6 +1,6 @@
 //! `protocol = "ecdh"` with `result = "count"`: how many keys are common, and not which.
 
-use crate::curve::{self, WithGroup, with_group};
+use crate::curve::{self, with_group};
 use crate::{Choice, Cut, Error, Opened, Seat, Suite, Terms, two_largest};
 use std::marker::PhantomData;
 use vesica_curve::Blind;
@@ -11,17 +11,7 @@ use vesica_session::{Lines, Reveal, SessionRng};
 
 /// The suite that a job asks for, in the group of its curve.
 pub fn suite(choice: &Choice) -> Box<dyn Suite> {
-    struct Open<'a>(&'a Choice);
-
-    impl WithGroup for Open<'_> {
-        type Out = Box<dyn Suite>;
-
-        fn with<G: Blind>(self) -> Box<dyn Suite> {
-            Box::new(Count { choice: self.0.clone(), group: PhantomData::<G> })
-        }
-    }
-
-    with_group(choice.curve, Open(choice))
+    with_group!(choice.curve, G => Box::new(Count { choice: choice.clone(), group: PhantomData::<G> }))
 }
 
 /// The count in the group `G`.
@@ -37,10 +27,6 @@ impl<G: Blind> Suite for Count<G> {
 
     fn reveals(&self) -> Vec<Reveal> {
         vec![reveals::INTERSECTION_SIZE, reveals::KEY_COUNT]
-    }
-
-    fn kappa(&self) -> u32 {
-        curve::set(self.choice.curve).kappa
     }
 
     fn curve(&self) -> Option<&'static CurveSet> {

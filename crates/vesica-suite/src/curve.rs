@@ -1,29 +1,32 @@
 //! From a curve's name to its type: the one place that knows all of them.
 
 use crate::CurveName;
-use vesica_curve::Blind;
 use vesica_params::curve::CurveSet;
 
-/// Something to do with a group that is known by name only at run time.
-pub trait WithGroup {
-    /// What comes of it.
-    type Out;
-
-    /// Does it.
-    fn with<G: Blind>(self) -> Self::Out;
+/// `work`, in which `G` is the group called `name`. The group of P-256 is `P256`, whose elements travel without the sign of y, unless another one of
+/// that curve is named.
+macro_rules! with_group {
+    ($name:expr, $G:ident => $work:expr) => {
+        crate::curve::with_group!($name, P256, $G => $work)
+    };
+    ($name:expr, $P256:ident, $G:ident => $work:expr) => {{
+        macro_rules! with {
+            ($Group:ident) => {{
+                type $G = vesica_curve::$Group;
+                $work
+            }};
+        }
+        match $name {
+            crate::CurveName::Curve25519 => with!(Curve25519),
+            crate::CurveName::Ristretto255 => with!(Ristretto255),
+            crate::CurveName::FourQ => with!(FourQ),
+            crate::CurveName::Sm2 => with!(Sm2),
+            crate::CurveName::Secp256k1 => with!(Secp256k1),
+            crate::CurveName::P256 => with!($P256),
+        }
+    }};
 }
-
-/// Does `work` with the group called `name`.
-pub fn with_group<W: WithGroup>(name: CurveName, work: W) -> W::Out {
-    match name {
-        CurveName::Curve25519 => work.with::<vesica_curve::Curve25519>(),
-        CurveName::Ristretto255 => work.with::<vesica_curve::Ristretto255>(),
-        CurveName::FourQ => work.with::<vesica_curve::FourQ>(),
-        CurveName::Sm2 => work.with::<vesica_curve::Sm2>(),
-        CurveName::Secp256k1 => work.with::<vesica_curve::Secp256k1>(),
-        CurveName::P256 => work.with::<vesica_curve::P256>(),
-    }
-}
+pub(crate) use with_group;
 
 /// The parameter set of the group called `name`.
 pub fn set(name: CurveName) -> &'static CurveSet {
@@ -33,21 +36,12 @@ pub fn set(name: CurveName) -> &'static CurveSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Name;
-
-    impl WithGroup for Name {
-        type Out = &'static str;
-
-        fn with<G: Blind>(self) -> &'static str {
-            G::NAME
-        }
-    }
+    use vesica_curve::Group;
 
     #[test]
     fn every_name_leads_to_its_group() {
         for &curve in CurveName::ALL {
-            assert_eq!(with_group(curve, Name), curve.name());
+            assert_eq!(with_group!(curve, G => <G as Group>::NAME), curve.name());
             assert_eq!(set(curve).curve, curve.name());
         }
     }

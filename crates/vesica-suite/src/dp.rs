@@ -1,6 +1,6 @@
 //! `protocol = "dp"`: one party learns which of its keys are common, with noise that hides each single key of either party.
 
-use crate::curve::{self, WithGroup, with_group};
+use crate::curve::{self, with_group};
 use crate::{Choice, Cut, Error, Noise, Opened, ProtocolName, Refusal, Seat, Sizes, Suite, Terms, two_largest};
 use std::marker::PhantomData;
 use vesica_curve::Blind;
@@ -45,17 +45,7 @@ pub fn noise(choice: &Choice) -> Result<Noise, Refusal> {
 /// The suite that a job asks for, in the group of its curve.
 pub fn suite(choice: &Choice, noise: Noise) -> Box<dyn Suite> {
     debug_assert_eq!(choice.protocol, ProtocolName::Dp);
-    struct Open<'a>(&'a Choice, Noise);
-
-    impl WithGroup for Open<'_> {
-        type Out = Box<dyn Suite>;
-
-        fn with<G: Blind>(self) -> Box<dyn Suite> {
-            Box::new(Dp { choice: self.0.clone(), noise: self.1, group: PhantomData::<G> })
-        }
-    }
-
-    with_group(choice.curve, Open(choice, noise))
+    with_group!(choice.curve, G => Box::new(Dp { choice: choice.clone(), noise, group: PhantomData::<G> }))
 }
 
 /// Differentially private intersection in the group `G`.
@@ -103,10 +93,6 @@ impl<G: Blind> Suite for Dp<G> {
             None => reveals::count_noisy(self.other()),
         };
         vec![reveals::INTERSECTION_NOISY, reveals::KEY_COUNT, count]
-    }
-
-    fn kappa(&self) -> u32 {
-        curve::set(self.choice.curve).kappa
     }
 
     fn curve(&self) -> Option<&'static CurveSet> {

@@ -1,7 +1,7 @@
 //! `protocol = "ecdh"`: Diffie-Hellman on a curve. Where both learn, both mask both lists; where one learns, an oblivious
 //! function from the same assumption takes half of the work.
 
-use crate::curve::{self, WithGroup, with_group};
+use crate::curve::{self, with_group};
 use crate::{Choice, Error, Opened, Seat, Suite, Terms, oprf};
 use std::marker::PhantomData;
 use vesica_curve::Blind;
@@ -12,17 +12,7 @@ use vesica_session::{Lines, Reveal, SessionRng};
 
 /// The suite that a job asks for, in the group of its curve.
 pub fn suite(choice: &Choice) -> Box<dyn Suite> {
-    struct Open<'a>(&'a Choice);
-
-    impl WithGroup for Open<'_> {
-        type Out = Box<dyn Suite>;
-
-        fn with<G: Blind>(self) -> Box<dyn Suite> {
-            Box::new(Ecdh { choice: self.0.clone(), group: PhantomData::<G> })
-        }
-    }
-
-    with_group(choice.curve, Open(choice))
+    with_group!(choice.curve, G => Box::new(Ecdh { choice: choice.clone(), group: PhantomData::<G> }))
 }
 
 /// ECDH in the group `G`.
@@ -38,10 +28,6 @@ impl<G: Blind> Suite for Ecdh<G> {
 
     fn reveals(&self) -> Vec<Reveal> {
         oprf::REVEALS.to_vec()
-    }
-
-    fn kappa(&self) -> u32 {
-        curve::set(self.choice.curve).kappa
     }
 
     fn curve(&self) -> Option<&'static CurveSet> {

@@ -1,6 +1,6 @@
 //! `protocol = "ecdh"` between three parties: which keys all three have.
 
-use crate::curve::{self, WithGroup, with_group};
+use crate::curve::{self, with_group};
 use crate::{Choice, Cut, Error, Opened, Seat, Suite, Terms, two_largest};
 use std::marker::PhantomData;
 use vesica_curve::Blind;
@@ -11,17 +11,7 @@ use vesica_session::{Lines, Reveal, SessionRng};
 
 /// The suite that a job asks for, in the group of its curve.
 pub fn suite(choice: &Choice) -> Box<dyn Suite> {
-    struct Open<'a>(&'a Choice);
-
-    impl WithGroup for Open<'_> {
-        type Out = Box<dyn Suite>;
-
-        fn with<G: Blind>(self) -> Box<dyn Suite> {
-            Box::new(Ecdh3 { choice: self.0.clone(), group: PhantomData::<G> })
-        }
-    }
-
-    with_group(choice.curve, Open(choice))
+    with_group!(choice.curve, G => Box::new(Ecdh3 { choice: choice.clone(), group: PhantomData::<G> }))
 }
 
 /// ECDH for three parties in the group `G`.
@@ -45,10 +35,6 @@ impl<G: Blind> Suite for Ecdh3<G> {
     fn reveals(&self) -> Vec<Reveal> {
         let [a, ..] = ecdh3::roles(self.learner());
         vec![reveals::INTERSECTION, reveals::KEY_COUNT, reveals::pair_count(a)]
-    }
-
-    fn kappa(&self) -> u32 {
-        curve::set(self.choice.curve).kappa
     }
 
     fn curve(&self) -> Option<&'static CurveSet> {

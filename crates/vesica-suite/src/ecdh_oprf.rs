@@ -1,26 +1,16 @@
 //! `protocol = "ecdh-oprf"`: the function of RFC 9497, here between two parties and unit by unit.
 
-use crate::function::{WithSuite, with_suite};
-use crate::{Choice, Error, Opened, Seat, Suite, Terms, curve, oprf};
+use crate::curve::{self, with_group};
+use crate::{Choice, Error, Opened, Seat, Suite, Terms, oprf};
 use std::marker::PhantomData;
 use vesica_oprf::ecdh_oprf::{EcdhOprf, Params};
 use vesica_oprf::rfc9497;
 use vesica_params::curve::CurveSet;
 use vesica_session::{Lines, Reveal, SessionRng};
 
-/// The suite that a job asks for, in the group of its curve.
+/// The suite that a job asks for, in the group of its curve. The RFC's encoding has the sign of y.
 pub fn suite(choice: &Choice) -> Box<dyn Suite> {
-    struct Open<'a>(&'a Choice);
-
-    impl WithSuite for Open<'_> {
-        type Out = Box<dyn Suite>;
-
-        fn with<G: rfc9497::Suite>(self) -> Box<dyn Suite> {
-            Box::new(Function { choice: self.0.clone(), group: PhantomData::<G> })
-        }
-    }
-
-    with_suite(choice.curve, Open(choice))
+    with_group!(choice.curve, P256Sec1, G => Box::new(Function { choice: choice.clone(), group: PhantomData::<G> }))
 }
 
 /// The function in the group `G`.
@@ -36,10 +26,6 @@ impl<G: rfc9497::Suite> Suite for Function<G> {
 
     fn reveals(&self) -> Vec<Reveal> {
         oprf::REVEALS.to_vec()
-    }
-
-    fn kappa(&self) -> u32 {
-        curve::set(self.choice.curve).kappa
     }
 
     fn curve(&self) -> Option<&'static CurveSet> {

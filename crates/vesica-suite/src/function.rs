@@ -1,31 +1,10 @@
-//! From a curve's name to the function of RFC 9497 in its group, for services and for jobs.
+//! From a curve's name to the function of RFC 9497 in its group, for services. The RFC's encoding of P-256 has the sign of y.
 
 use crate::CurveName;
+use crate::curve::with_group;
 use vesica_oprf::function::{ClientFunction, ServerFunction, Unusable};
-use vesica_oprf::rfc9497::{self, Suite};
+use vesica_oprf::rfc9497;
 use vesica_types::Secret;
-
-/// Something to do with a suite that is known by its curve's name only at run time.
-pub(crate) trait WithSuite {
-    /// What comes of it.
-    type Out;
-
-    /// Does it.
-    fn with<G: Suite>(self) -> Self::Out;
-}
-
-/// Does `work` with the suite of the curve called `name`.
-pub(crate) fn with_suite<W: WithSuite>(name: CurveName, work: W) -> W::Out {
-    match name {
-        CurveName::Curve25519 => work.with::<vesica_curve::Curve25519>(),
-        CurveName::Ristretto255 => work.with::<vesica_curve::Ristretto255>(),
-        CurveName::FourQ => work.with::<vesica_curve::FourQ>(),
-        CurveName::Sm2 => work.with::<vesica_curve::Sm2>(),
-        CurveName::Secp256k1 => work.with::<vesica_curve::Secp256k1>(),
-        // With the sign of y, which the RFC's encoding has.
-        CurveName::P256 => work.with::<vesica_curve::P256Sec1>(),
-    }
-}
 
 /// The id of a curve's parameter set.
 pub fn set(curve: CurveName) -> &'static str {
@@ -42,17 +21,7 @@ pub fn server(
     seed: &Secret<[u8; 32]>,
     info: &[u8],
 ) -> Result<Box<dyn ServerFunction>, Unusable> {
-    struct Open<'a>(bool, &'a Secret<[u8; 32]>, &'a [u8]);
-
-    impl WithSuite for Open<'_> {
-        type Out = Result<Box<dyn ServerFunction>, Unusable>;
-
-        fn with<G: Suite>(self) -> Self::Out {
-            rfc9497::server::<G>(self.0, self.1, self.2)
-        }
-    }
-
-    with_suite(curve, Open(verifiable, seed, info))
+    with_group!(curve, P256Sec1, G => rfc9497::server::<G>(verifiable, seed, info))
 }
 
 /// A client's side on a curve: for answers that are proved by `published`, a server's public key, or for answers that are not.
@@ -60,17 +29,7 @@ pub fn server(
 /// # Errors
 /// [`Unusable::NotVerifiable`] if the curve has no proofs; [`Unusable::PublicKey`] if the key is not one element of the group.
 pub fn client(curve: CurveName, published: Option<&[u8]>) -> Result<Box<dyn ClientFunction>, Unusable> {
-    struct Open<'a>(Option<&'a [u8]>);
-
-    impl WithSuite for Open<'_> {
-        type Out = Result<Box<dyn ClientFunction>, Unusable>;
-
-        fn with<G: Suite>(self) -> Self::Out {
-            rfc9497::client::<G>(self.0)
-        }
-    }
-
-    with_suite(curve, Open(published))
+    with_group!(curve, P256Sec1, G => rfc9497::client::<G>(published))
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub trait Suite: Send + Sync {
 
     /// Bits of computational security.
     fn kappa(&self) -> u32 {
-        vesica_params::Level::STANDARD.kappa
+        self.curve().map_or(vesica_params::Level::STANDARD.kappa, |set| set.kappa)
     }
 
     /// The set of the curve, if the protocol works in the group of one.
@@ -165,19 +165,12 @@ pub enum Cut {
     Shares,
 }
 
+vesica_types::words!(Cut { Units = "units", Whole = "whole", Shares = "shares" });
+
 impl Cut {
     /// Whether all that was done is done again after a break.
     pub fn begins_anew(self) -> bool {
         self != Cut::Units
-    }
-
-    /// One word, as it stands in plans and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Cut::Units => "units",
-            Cut::Whole => "whole",
-            Cut::Shares => "shares",
-        }
     }
 }
 
@@ -304,8 +297,8 @@ pub fn find(choice: &Choice) -> Result<Box<dyn Suite>, Refusal> {
 pub fn choices(choice: &Choice) -> Vec<Choice> {
     let mut all = Vec::new();
     for &protocol in ProtocolName::ALL {
-        for mode in [Mode::Fast, Mode::LowComm] {
-            for security in [Security::SemiHonest, Security::Malicious] {
+        for &mode in Mode::ALL {
+            for &security in Security::ALL {
                 let curve = if protocol.has_curve() { choice.curve } else { CurveName::default() };
                 for pivot in [None, many::pivot(choice)] {
                     all.push(Choice { protocol, mode, security, curve, pivot, ..choice.clone() });
@@ -371,7 +364,7 @@ fn refuse(choice: &Choice) -> Result<(), Refusal> {
     let name = choice.protocol.name();
     let refusal = |field, why| Err(Refusal { field, why });
     let rr22 = choice.protocol == ProtocolName::Rr22;
-    let malicious = choice.security == Security::Malicious;
+    let malicious = choice.malicious();
     let against_deviation = [ProtocolName::Rr22, ProtocolName::Ot, ProtocolName::MiniPsi, ProtocolName::Bc22];
     if malicious && !against_deviation.contains(&choice.protocol) {
         let why = format!(
@@ -496,7 +489,7 @@ fn several(choice: &Choice) -> Result<(), Refusal> {
             return refusal("shared.parties", why);
         }
     }
-    if choice.security == Security::Malicious {
+    if choice.malicious() {
         let why = "no protocol for three and more parties protects against one that deviates; agree on security = \"semi-honest\", or \
                    take two parties";
         return refusal("shared.security", why.to_owned());

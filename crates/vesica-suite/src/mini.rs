@@ -1,7 +1,7 @@
 //! `protocol = "mini-psi"`: Diffie-Hellman messages in a polynomial or a store, for one learner, against either kind of party.
 
 use crate::curve;
-use crate::{Choice, CurveName, Error, Guesses, Opened, Seat, Security, Sizes, Suite, Terms, oprf, two_largest};
+use crate::{Choice, CurveName, Error, Guesses, Opened, Seat, Sizes, Suite, Terms, oprf, two_largest};
 use vesica_oprf::mini::{self, Mini};
 use vesica_params::curve::CurveSet;
 use vesica_params::mini::{Encoding, MINI, encoding, most_guesses};
@@ -36,21 +36,13 @@ impl Suite for MiniPsi {
         oprf::REVEALS.to_vec()
     }
 
-    fn kappa(&self) -> u32 {
-        curve::set(CurveName::Curve25519).kappa
-    }
-
     fn curve(&self) -> Option<&'static CurveSet> {
         Some(curve::set(CurveName::Curve25519))
     }
 
     fn tag_bytes(&self, keys: &[u64]) -> usize {
         let (more, fewer) = two_largest(keys);
-        match self.choice.security {
-            Security::SemiHonest => vesica_params::tag_bytes(more, fewer, Level::STANDARD),
-            // As long as values are, so that what a deviating sender can have meant is determined.
-            Security::Malicious => 16,
-        }
+        oprf::tag_bytes(&self.choice, more, fewer)
     }
 
     fn sized(&self, sizes: &Sizes) -> Vec<String> {
@@ -64,7 +56,7 @@ impl Suite for MiniPsi {
 
     fn guesses(&self, sizes: &Sizes) -> Vec<Guesses> {
         let keys = oprf::receivers_keys(&self.choice, sizes);
-        let encoding = self.encoding(sizes).filter(|_| self.choice.security == Security::Malicious);
+        let encoding = self.encoding(sizes).filter(|_| self.choice.malicious());
         encoding.map_or_else(Vec::new, |encoding| Guesses::of(keys, |log| most_guesses(encoding.slots() as f64, log)))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::{Choice, Error, Opened, Seat, Sizes, Terms};
 use vesica_oprf::Oprf;
+use vesica_params::Level;
 use vesica_psi::oprf::{self, Role};
 use vesica_psi::reveals;
 use vesica_session::{Lines, Reveal, SessionRng};
@@ -32,6 +33,12 @@ pub fn senders_keys_of_a_unit(choice: &Choice, sizes: &Sizes) -> u64 {
 /// The sender's keys in the whole job, padded.
 pub fn senders_keys(choice: &Choice, sizes: &Sizes) -> u64 {
     sizes.padded(1 - receiver(choice))
+}
+
+/// The length of a tag where as many values are compared. Against parties that deviate it is that of a value, so that what such a party can have
+/// meant is determined.
+pub fn tag_bytes(choice: &Choice, more: u64, fewer: u64) -> usize {
+    if choice.malicious() { 16 } else { vesica_params::tag_bytes(more, fewer, Level::STANDARD) }
 }
 
 /// Opens a party's side of the intersection by `function`.

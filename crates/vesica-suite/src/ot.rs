@@ -1,6 +1,6 @@
 //! `protocol = "ot"`: oblivious transfers and an oblivious store, with no assumption on codes, against either kind of party.
 
-use crate::{Choice, Error, Guesses, Opened, Seat, Security, Sizes, Suite, Terms, oprf, two_largest};
+use crate::{Choice, Error, Guesses, Opened, Seat, Sizes, Suite, Terms, oprf, two_largest};
 use vesica_oprf::ot::{Narrow, Params, Wide};
 use vesica_params::bch::{self, BchSet};
 use vesica_params::{Level, okvs};
@@ -17,13 +17,9 @@ impl Ot {
         Self { choice: choice.clone() }
     }
 
-    fn malicious(&self) -> bool {
-        self.choice.security == Security::Malicious
-    }
-
     /// The code, which follows from how many keys the sender's function is asked for.
     fn code(&self, sizes: &Sizes) -> &'static BchSet {
-        bch::code(oprf::senders_keys(&self.choice, sizes), self.malicious(), Level::STANDARD)
+        bch::code(oprf::senders_keys(&self.choice, sizes), self.choice.malicious(), Level::STANDARD)
     }
 }
 
@@ -38,11 +34,7 @@ impl Suite for Ot {
 
     fn tag_bytes(&self, keys: &[u64]) -> usize {
         let (more, fewer) = two_largest(keys);
-        match self.malicious() {
-            false => vesica_params::tag_bytes(more, fewer, Level::STANDARD),
-            // As long as values are, so that what a deviating party can have meant is determined.
-            true => 16,
-        }
+        oprf::tag_bytes(&self.choice, more, fewer)
     }
 
     fn sized(&self, sizes: &Sizes) -> Vec<String> {
@@ -51,7 +43,7 @@ impl Suite for Ot {
 
     fn guesses(&self, sizes: &Sizes) -> Vec<Guesses> {
         let keys = oprf::receivers_keys(&self.choice, sizes);
-        let shape = okvs::paxos(keys, sizes.units, Level::STANDARD).filter(|_| self.malicious());
+        let shape = okvs::paxos(keys, sizes.units, Level::STANDARD).filter(|_| self.choice.malicious());
         let bits = self.code(sizes).dimension as u32;
         shape.map_or_else(Vec::new, |shape| Guesses::fitting(keys, shape.slots() as u64, bits))
     }
@@ -61,7 +53,7 @@ impl Suite for Ot {
     }
 
     fn memory(&self) -> u64 {
-        match self.malicious() {
+        match self.choice.malicious() {
             false => 200, // the receiver's: 1.3 rows of 96 bytes, digests and values; the sender's: values
             true => 350,  // the receiver's: 1.3 rows of 192 bytes, as columns and as rows
         }
@@ -70,10 +62,7 @@ impl Suite for Ot {
     fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error> {
         let (keys, units) = (oprf::receivers_keys(&self.choice, &terms.sizes), terms.sizes.units);
         let shape = okvs::paxos(keys, units, Level::STANDARD).ok_or(Error::TooLarge { keys, protocol: "ot" })?;
-        let security = match self.malicious() {
-            false => vesica_ot::Security::SemiHonest,
-            true => vesica_ot::Security::Malicious,
-        };
+        let security = self.choice.security.into();
         let code = self.code(&terms.sizes);
         let params = Params { session: terms.salt, shape, code, security };
         match *code {

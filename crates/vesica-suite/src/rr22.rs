@@ -1,6 +1,6 @@
 //! `protocol = "rr22"`: vector OLE and an oblivious store, in two modes, against either kind of party.
 
-use crate::{Choice, Error, Guesses, Mode, Opened, Seat, Security, Sizes, Suite, Terms, oprf, two_largest};
+use crate::{Choice, Error, Guesses, Mode, Opened, Seat, Sizes, Suite, Terms, oprf, two_largest};
 use vesica_block::Block;
 use vesica_oprf::vole::{Params, Shape, Vole};
 use vesica_params::lpn::{self, CodeSet};
@@ -21,14 +21,10 @@ impl Rr22 {
         Self { choice: choice.clone() }
     }
 
-    fn malicious(&self) -> bool {
-        self.choice.security == Security::Malicious
-    }
-
     /// log2 of the size of the base field.
     fn base_bits(&self, sizes: &Sizes) -> u32 {
         let keys = oprf::senders_keys(&self.choice, sizes);
-        vesica_params::vole_base_bits(keys, self.malicious(), Level::STANDARD)
+        vesica_params::vole_base_bits(keys, self.choice.malicious(), Level::STANDARD)
     }
 
     /// Opens a side with stores of this shape.
@@ -40,10 +36,7 @@ impl Rr22 {
         lines: &mut Lines,
         rng: &mut SessionRng,
     ) -> Result<Opened, Error> {
-        let security = match self.malicious() {
-            false => vesica_ot::Security::SemiHonest,
-            true => vesica_ot::Security::Malicious,
-        };
+        let security = self.choice.security.into();
         let params = Params { session: terms.salt, shape, code: CODE, security };
         match self.base_bits(&terms.sizes) {
             64 => oprf::open(&Vole::<u64, _>::new(params).judged(&terms.judge), &self.choice, seat, terms, lines, rng),
@@ -66,11 +59,7 @@ impl Suite for Rr22 {
 
     fn tag_bytes(&self, keys: &[u64]) -> usize {
         let (more, fewer) = two_largest(keys);
-        match self.malicious() {
-            false => vesica_params::tag_bytes(more, fewer, Level::STANDARD),
-            // As long as values are, so that what a deviating party can have meant is determined.
-            true => 16,
-        }
+        oprf::tag_bytes(&self.choice, more, fewer)
     }
 
     fn sized(&self, sizes: &Sizes) -> Vec<String> {
@@ -83,7 +72,7 @@ impl Suite for Rr22 {
             Mode::Fast => okvs::paxos(keys, units, Level::STANDARD).map(|shape| shape.slots() as u64),
             Mode::LowComm => okvs::band(&okvs::BAND_3, keys, units, Level::STANDARD).map(|shape| shape.slots.into()),
         };
-        slots.filter(|_| self.malicious()).map_or_else(Vec::new, |slots| Guesses::fitting(keys, slots, 128))
+        slots.filter(|_| self.choice.malicious()).map_or_else(Vec::new, |slots| Guesses::fitting(keys, slots, 128))
     }
 
     fn assumption(&self) -> &'static str {

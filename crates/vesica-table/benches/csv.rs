@@ -6,7 +6,7 @@
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use std::fmt::Write;
 use std::path::Path;
-use vesica_table::{Form, Input, Output, Picks, Spill, Table, create, gather, open};
+use vesica_table::{Form, Input, Output, Picks, Selection, Spill, Table, create, gather, open};
 use vesica_types::RowId;
 
 const ROWS: u64 = 1_000_000;
@@ -66,7 +66,9 @@ fn passes(c: &mut Criterion) {
             group.bench_function(format!("select half, {workers} workers"), |b| {
                 b.iter(|| {
                     let mut rows = (0..*n).step_by(2).map(|r| Ok(RowId(r)));
-                    table.select(&mut rows, Form::Verbatim, &[], workers, &mut |_| Ok(())).unwrap();
+                    table
+                        .select(&mut rows, Selection { form: Form::Verbatim, columns: &[], workers }, &mut |_| Ok(()))
+                        .unwrap();
                 });
             });
         }

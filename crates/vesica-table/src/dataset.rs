@@ -1,11 +1,13 @@
 //! Several files that are one table: the rows of the first, then those of the second. What folders called `word=value` say is a
 //! column behind those of the files.
 
-use crate::in_turn::{Emit, in_turn};
+use crate::in_turn::in_turn;
 use crate::listing::{self, Listed, Listing};
 use crate::open::of_source;
 use crate::table::Stored;
-use crate::{Batches, Column, Error, Facts, Form, Format, Header, InOrder, Source, Table, table, text};
+use crate::{
+    Batches, Column, Emit, Error, Facts, Form, Format, Header, InOrder, RowIds, Selection, Source, Table, table, text,
+};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::path::{Path, PathBuf};
@@ -377,14 +379,8 @@ impl Table for Dataset {
         })))
     }
 
-    fn select(
-        &self,
-        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
-        form: Form,
-        columns: &[usize],
-        workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn select(&self, rows: &mut RowIds<'_>, selection: Selection<'_>, emit: &mut Emit<'_>) -> Result<(), Error> {
+        let Selection { form, columns, workers } = selection;
         let inner = &*self.inner;
         if form == Form::Verbatim && self.header.is_none() {
             return Err(Error::Bug("verbatim rows of files that have none".into()));
@@ -393,8 +389,8 @@ impl Table for Dataset {
         let schema = Arc::new(inner.schema.project(columns).map_err(|e| Error::Bug(e.to_string()))?);
         let (places, asked) = inner.parted(columns);
         let mut left = Left { next: rows.next().transpose()?, rows, first: 0, end: 0 };
-        let read = |file: usize, rows: &mut dyn Iterator<Item = _>, workers, emit: &mut Emit<'_>| {
-            inner.table(file)?.select(rows, form, &asked, workers, &mut |batch| match form {
+        let read = |file: usize, rows: &mut RowIds<'_>, workers, emit: &mut Emit<'_>| {
+            inner.table(file)?.select(rows, Selection { form, columns: &asked, workers }, &mut |batch| match form {
                 Form::Verbatim => emit(batch),
                 Form::Arrow => emit(inner.batch(file, &batch, &places, &schema)?),
             })

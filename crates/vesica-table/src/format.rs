@@ -18,21 +18,9 @@ pub enum Format {
     Ipc,
 }
 
+vesica_types::words!(Format { Csv = "csv", Parquet = "parquet", Ipc = "arrow" });
+
 impl Format {
-    /// Its name in job files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Csv => "csv",
-            Format::Parquet => "parquet",
-            Format::Ipc => "arrow",
-        }
-    }
-
-    /// The format called `name`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Format::Csv, Format::Parquet, Format::Ipc].into_iter().find(|f| f.name() == name)
-    }
-
     /// The format that the name of a file says, if it does.
     pub fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
@@ -152,13 +140,5 @@ mod tests {
         ] {
             assert_eq!(Format::of(Path::new(name)), format, "{name}");
         }
-    }
-
-    #[test]
-    fn format_names_go_both_ways() {
-        for format in [Format::Csv, Format::Parquet, Format::Ipc] {
-            assert_eq!(Format::from_name(format.name()), Some(format));
-        }
-        assert_eq!(Format::from_name("xlsx"), None);
     }
 }

@@ -1,6 +1,6 @@
 use crate::ones::Ones;
 use crate::spill::Blocks;
-use crate::{Error, MAX_BUCKETS, Reorder, Sink, Spill, Spilled, Table};
+use crate::{Error, MAX_BUCKETS, Reorder, Selection, Sink, Spill, Spilled, Table};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -176,10 +176,11 @@ pub fn gather(
     sink.allow(workers, writers);
     let workers = workers.min(readers / READER).max(1);
     let columns: Vec<usize> = (0..table.columns().len()).collect();
+    let selection = Selection { form, columns: &columns, workers };
     if others == 0 && turns == 0 && cuts.is_none() {
         // They come in the order in which they are to stand, and nobody need hear which they are.
         let (schema, mut came) = (sink.schema().clone(), 0);
-        table.select_marked(&once, form, &columns, workers, &mut |batch| {
+        table.select_marked(&once, selection, &mut |batch| {
             came += batch.num_rows() as u64;
             sink.write(&batch.with_schema(schema.clone()).map_err(|e| Error::Bug(e.to_string()))?)
         })?;
@@ -207,7 +208,7 @@ pub fn gather(
         asked.borrow_mut().push_back(position);
         Ok(RowId(row))
     });
-    table.select(&mut rows, form, &columns, workers, &mut |batch| {
+    table.select(&mut rows, selection, &mut |batch| {
         let mut asked = asked.borrow_mut();
         if asked.len() < batch.num_rows() {
             return Err(Error::Bug("more rows than were asked for".into()));

@@ -1,6 +1,7 @@
 //! Rows that several threads read, handed on in the order in which they were asked for.
 
 use crate::Error;
+use crate::table::Emit;
 use arrow_array::RecordBatch;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,9 +11,6 @@ const TASKS: usize = 1;
 
 /// Bytes of batches that wait for their turn, for each worker: all of them together may use what any of them leaves.
 const WAITING: usize = 4 << 20;
-
-/// Takes the batches of one task.
-pub(crate) type Emit<'a> = dyn FnMut(RecordBatch) -> Result<(), Error> + 'a;
 
 /// Gives the tasks that `next` names to `workers` threads, and hands `emit` the batches that `work` makes of each: all of the
 /// first task, then all of the second. `next` and `emit` are called by this thread alone. The worker whose turn it is may

@@ -1,7 +1,7 @@
 use crate::ipc_sizes::{Blocks, Message};
 use crate::parquet::{arrow, columns, corrupt, guarded};
 use crate::source::Cursor;
-use crate::{Batches, Column, Error, Facts, Form, Format, Source, Table, table, text};
+use crate::{Batches, Column, Emit, Error, Facts, Form, Format, RowIds, Selection, Source, Table, table, text};
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::SchemaRef;
@@ -162,18 +162,11 @@ impl Table for IpcTable {
         })))
     }
 
-    fn select(
-        &self,
-        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
-        form: Form,
-        columns: &[usize],
-        _workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        if form != Form::Arrow {
+    fn select(&self, rows: &mut RowIds<'_>, selection: Selection<'_>, emit: &mut Emit<'_>) -> Result<(), Error> {
+        if selection.form != Form::Arrow {
             return Err(Error::Bug("verbatim rows of an Arrow file".into()));
         }
-        let (projection, order) = table::in_file_order(columns);
+        let (projection, order) = table::in_file_order(selection.columns);
         let (_, batches) = reader(&self.source, self.file, Some(projection))?;
         let mut next = rows.next().transpose()?;
         let mut first = 0;

@@ -78,7 +78,7 @@ pub use source::{Input, Source};
 pub use spill::{Blocks, MAX_BUCKETS, Slabs, Spill, Spilled};
 pub use spool::spool;
 pub use stage::{Staged, Written};
-pub use table::{Batches, Column, Facts, Form, Header, Piece, Pieces, Stored, Table};
+pub use table::{Batches, Column, Emit, Facts, Form, Header, Piece, Pieces, RowIds, Selection, Stored, Table};
 pub use threads::on_threads;
 pub use view::View;
 pub use widened::{Beside, Widened};

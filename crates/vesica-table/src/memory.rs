@@ -1,7 +1,7 @@
 //! A table in memory: batches that the caller has, none of which is copied.
 
 use crate::parquet::columns;
-use crate::{Batches, Column, Error, Facts, Form, Format, Table, table, text};
+use crate::{Batches, Column, Emit, Error, Facts, Form, Format, RowIds, Selection, Table, table, text};
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::take::take_record_batch;
@@ -82,15 +82,8 @@ impl Table for Memory {
         })))
     }
 
-    fn select(
-        &self,
-        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
-        form: Form,
-        columns: &[usize],
-        _workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        if form != Form::Arrow {
+    fn select(&self, rows: &mut RowIds<'_>, selection: Selection<'_>, emit: &mut Emit<'_>) -> Result<(), Error> {
+        if selection.form != Form::Arrow {
             return Err(Error::Bug("verbatim rows of a table in memory".into()));
         }
         let mut next = rows.next().transpose()?;
@@ -99,7 +92,7 @@ impl Table for Memory {
             if next.is_none_or(|row| row.0 >= end) {
                 continue;
             }
-            let batch = batch.project(columns).map_err(|error| self.wrong(error))?;
+            let batch = batch.project(selection.columns).map_err(|error| self.wrong(error))?;
             while next.is_some_and(|row| row.0 < end) {
                 let mut taken: Vec<u32> = Vec::new();
                 while let Some(RowId(row)) = next.filter(|row| row.0 < end && taken.len() < BATCH_ROWS) {

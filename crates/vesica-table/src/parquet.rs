@@ -1,8 +1,10 @@
-use crate::in_turn::{Emit, in_turn};
+use crate::in_turn::in_turn;
 use crate::ones::Ones;
 use crate::parquet_sizes::{Ended, Pages, Pass, footer};
 use crate::table::{Stored, StoredColumn};
-use crate::{Batches, Column, Error, Facts, Form, Format, Piece, Pieces, Source, Table, table, text};
+use crate::{
+    Batches, Column, Emit, Error, Facts, Form, Format, Piece, Pieces, RowIds, Selection, Source, Table, table, text,
+};
 use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -285,7 +287,7 @@ impl ParquetTable {
         Ok(FirstPass { source, metadata, levels, pass, order, schema: text::schema(keys, values) })
     }
 
-    fn second_pass(&self, form: Form, columns: &[usize]) -> Result<SecondPass, Error> {
+    fn second_pass(&self, Selection { form, columns, .. }: Selection<'_>) -> Result<SecondPass, Error> {
         if form != Form::Arrow {
             return Err(Error::Bug("verbatim rows of a Parquet file".into()));
         }
@@ -402,36 +404,22 @@ impl Table for ParquetTable {
         })))
     }
 
-    fn select(
-        &self,
-        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
-        form: Form,
-        columns: &[usize],
-        workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let SecondPass { levels, pass, order } = self.second_pass(form, columns)?;
+    fn select(&self, rows: &mut RowIds<'_>, selection: Selection<'_>, emit: &mut Emit<'_>) -> Result<(), Error> {
+        let SecondPass { levels, pass, order } = self.second_pass(selection)?;
         let mut wanted = Wanted { table: self, group: 0, first: 0, next: rows.next().transpose()?, rows };
         let read = |task: Task, emit: &mut Emit<'_>| {
             let groups = self.groups(vec![task.group], &pass);
             self.read(&mut Rows::of(groups, levels.clone(), task.selectors())?, &order, &task.times, emit)
         };
-        in_turn(workers, || wanted.next(), read, emit)?;
+        in_turn(selection.workers, || wanted.next(), read, emit)?;
         match wanted.next {
             Some(RowId(row)) => Err(self.not_there(row, wanted.first)),
             None => self.source.check(),
         }
     }
 
-    fn select_marked(
-        &self,
-        marked: &[u64],
-        form: Form,
-        columns: &[usize],
-        workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let SecondPass { levels, pass, order } = self.second_pass(form, columns)?;
+    fn select_marked(&self, marked: &[u64], selection: Selection<'_>, emit: &mut Emit<'_>) -> Result<(), Error> {
+        let SecondPass { levels, pass, order } = self.second_pass(selection)?;
         let mut parts = Parts { groups: self.metadata.metadata().row_groups(), group: 0, first: 0, from: 0, marked };
         let read = |part: Part, emit: &mut Emit<'_>| {
             let groups = self.groups(vec![part.group], &pass);
@@ -439,7 +427,7 @@ impl Table for ParquetTable {
             rows.wanted = Some((part.wanted, part.from));
             self.read(&mut rows, &order, &[], emit)
         };
-        in_turn(workers, || Ok(parts.next()), read, emit)?;
+        in_turn(selection.workers, || Ok(parts.next()), read, emit)?;
         let mut behind = Ones::new(marked.iter().copied().skip((parts.first / 64) as usize));
         let mut behind = std::iter::from_fn(|| Some(behind.next_below(u64::MAX)? + parts.first / 64 * 64));
         match behind.find(|row| *row >= parts.first) {

@@ -85,6 +85,23 @@ pub struct Piece {
 /// The pieces of a table, in order.
 pub type Pieces = Box<dyn Iterator<Item = Piece> + Send>;
 
+/// The rows that a second pass is asked for.
+pub type RowIds<'a> = dyn Iterator<Item = Result<RowId, Error>> + 'a;
+
+/// Takes the batches of a second pass.
+pub type Emit<'a> = dyn FnMut(RecordBatch) -> Result<(), Error> + 'a;
+
+/// What a second pass takes of each row.
+#[derive(Clone, Copy)]
+pub struct Selection<'a> {
+    /// In which form.
+    pub form: Form,
+    /// With [`Form::Arrow`], the places of the columns to take, in that order; a verbatim row is whole.
+    pub columns: &'a [usize],
+    /// How many threads read.
+    pub workers: usize,
+}
+
 /// A table that can be read twice: once for its keys, once for the rows that matched.
 ///
 /// Every pass sees the file as it was when the table was opened: the file stays open, so replacing it by another of the
@@ -174,38 +191,23 @@ pub trait Table: Send + Sync {
     fn texts(&self, keys: &[String], values: &[String], workers: usize) -> Result<Batches, Error>;
 
     /// Second pass: the rows numbered by `rows`, which must ascend and may repeat, handed to `emit` batch by batch in
-    /// that order. Rows not asked for cost as little as the format allows. [`Form::Arrow`] takes the columns at the
-    /// places `columns`, in that order; a verbatim row is whole.
+    /// that order. Rows not asked for cost as little as the format allows.
     ///
-    /// A CSV that is not compressed and that a first pass has read to its end is read by `workers` threads, and so are the row
+    /// A CSV that is not compressed and that a first pass has read to its end is read by several threads, and so are the row
     /// groups of a Parquet file; everything else by the caller alone. Each thread may be 4 MiB of batches ahead.
     ///
     /// # Errors
     /// What is wrong with the data; [`Error::Changed`] if a row is not there; any error of `rows` or `emit`.
-    fn select(
-        &self,
-        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
-        form: Form,
-        columns: &[usize],
-        workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
-    ) -> Result<(), Error>;
+    fn select(&self, rows: &mut RowIds<'_>, selection: Selection<'_>, emit: &mut Emit<'_>) -> Result<(), Error>;
 
     /// The same for the rows that are marked, each once: row i is bit i % 64 of word i / 64.
     ///
     /// # Errors
     /// As [`Table::select`].
-    fn select_marked(
-        &self,
-        marked: &[u64],
-        form: Form,
-        columns: &[usize],
-        workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn select_marked(&self, marked: &[u64], selection: Selection<'_>, emit: &mut Emit<'_>) -> Result<(), Error> {
         let mut ones = Ones::new(marked.iter().copied());
         let mut rows = std::iter::from_fn(|| ones.next_below(u64::MAX).map(|row| Ok(RowId(row))));
-        self.select(&mut rows, form, columns, workers, emit)
+        self.select(&mut rows, selection, emit)
     }
 }
 

@@ -1,8 +1,6 @@
-use crate::{Batches, Column, Error, Facts, Form, Pieces, Table, table};
-use arrow_array::RecordBatch;
+use crate::{Batches, Column, Emit, Error, Facts, Form, Pieces, RowIds, Selection, Table, table};
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
-use vesica_types::RowId;
 
 /// Some columns of a table, in an order of their own. What is written of a CSV through it is not verbatim: fields keep
 /// their text, and quotes stand only where they must.
@@ -25,9 +23,12 @@ impl<'a> View<'a> {
         Ok(Self { table, places, columns, schema: Arc::new(schema) })
     }
 
-    /// Where these columns stand in the table.
-    fn of_table(&self, columns: &[usize]) -> Vec<usize> {
-        columns.iter().map(|&i| self.places[i]).collect()
+    /// Where the columns that are taken stand in the table.
+    fn of_table(&self, selection: &Selection<'_>) -> Result<Vec<usize>, Error> {
+        if selection.form != Form::Arrow {
+            return Err(Error::Bug("verbatim rows of some columns".into()));
+        }
+        Ok(selection.columns.iter().map(|&i| self.places[i]).collect())
     }
 }
 
@@ -49,31 +50,13 @@ impl Table for View<'_> {
         self.table.pieces(columns, workers)
     }
 
-    fn select(
-        &self,
-        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
-        form: Form,
-        columns: &[usize],
-        workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        if form != Form::Arrow {
-            return Err(Error::Bug("verbatim rows of some columns".into()));
-        }
-        self.table.select(rows, form, &self.of_table(columns), workers, emit)
+    fn select(&self, rows: &mut RowIds<'_>, selection: Selection<'_>, emit: &mut Emit<'_>) -> Result<(), Error> {
+        let columns = self.of_table(&selection)?;
+        self.table.select(rows, Selection { columns: &columns, ..selection }, emit)
     }
 
-    fn select_marked(
-        &self,
-        marked: &[u64],
-        form: Form,
-        columns: &[usize],
-        workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        if form != Form::Arrow {
-            return Err(Error::Bug("verbatim rows of some columns".into()));
-        }
-        self.table.select_marked(marked, form, &self.of_table(columns), workers, emit)
+    fn select_marked(&self, marked: &[u64], selection: Selection<'_>, emit: &mut Emit<'_>) -> Result<(), Error> {
+        let columns = self.of_table(&selection)?;
+        self.table.select_marked(marked, Selection { columns: &columns, ..selection }, emit)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::csv::VERBATIM;
 use crate::sink::field;
-use crate::{Batches, Column, Error, Facts, Form, Header, Pieces, Table};
+use crate::{Batches, Column, Emit, Error, Facts, Form, Header, Pieces, RowIds, Selection, Table};
 use arrow_array::builder::{LargeBinaryBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -154,14 +154,8 @@ impl Table for Widened<'_> {
         self.table.pieces(columns, workers)
     }
 
-    fn select(
-        &self,
-        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
-        form: Form,
-        columns: &[usize],
-        workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn select(&self, rows: &mut RowIds<'_>, selection: Selection<'_>, emit: &mut Emit<'_>) -> Result<(), Error> {
+        let Selection { form, columns, workers } = selection;
         let own: Vec<usize> = columns.iter().copied().take_while(|&column| column < self.own()).collect();
         let behind: Vec<usize> = columns[own.len()..].iter().map(|column| column.wrapping_sub(self.own())).collect();
         if behind.iter().any(|&column| column >= self.beside.names().len()) {
@@ -175,7 +169,7 @@ impl Table for Widened<'_> {
                 asked.borrow_mut().push_back(*row);
             }
         });
-        self.table.select(&mut rows, form, &own, workers, &mut |batch| {
+        self.table.select(&mut rows, Selection { form, columns: &own, workers }, &mut |batch| {
             let mut asked = asked.borrow_mut();
             if asked.len() < batch.num_rows() {
                 return Err(Error::Bug("more rows than were asked for".into()));

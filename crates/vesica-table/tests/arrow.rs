@@ -15,7 +15,7 @@ use parquet::file::properties::WriterProperties;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vesica_table::{Error, Fault, Form, Format, Input, Output, open};
+use vesica_table::{Error, Fault, Form, Format, Input, Output, Selection, open};
 use vesica_types::RowId;
 
 const NAMES: [&str; 9] = ["text", "number", "word", "view", "large", "day", "flag", "list", "score"];
@@ -297,7 +297,11 @@ fn dictionaries_of_many_batches_become_one() {
     let mut sink = vesica_table::create(&Output::new(&out), &table.facts()).unwrap();
     let mut rows = (0..8).map(|r| Ok(RowId(r)));
     let columns: Vec<usize> = (0..table.columns().len()).collect();
-    table.select(&mut rows, sink.form(), &columns, 2, &mut |batch| sink.write(&batch)).unwrap();
+    table
+        .select(&mut rows, Selection { form: sink.form(), columns: &columns, workers: 2 }, &mut |batch| {
+            sink.write(&batch)
+        })
+        .unwrap();
     sink.finish().unwrap().commit().unwrap();
     assert_eq!(key(&*kit::table(&out), "d"), all);
     // Many small batches with dictionaries of their own.
@@ -366,7 +370,7 @@ fn damaged_files_are_errors_that_name_them() {
                 try_keys(&*table, &["text", "number", "word", "view"])?;
                 let mut rows = [0, 250, 499].map(|r| Ok(RowId(r))).into_iter();
                 let columns: Vec<usize> = (0..table.columns().len()).collect();
-                table.select(&mut rows, Form::Arrow, &columns, 2, &mut |_| Ok(()))
+                table.select(&mut rows, Selection { form: Form::Arrow, columns: &columns, workers: 2 }, &mut |_| Ok(()))
             });
             match result {
                 // A flipped bit in a value is another value: the formats carry no checksums by default.

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use vesica_table::{Error, Fault, Format, Input, Output, Table, open};
+use vesica_table::{Error, Fault, Format, Input, Output, Selection, Table, open};
 use vesica_types::RowId;
 
 fn of(text: impl AsRef<[u8]>) -> Box<dyn Table> {
@@ -333,7 +333,9 @@ fn a_file_that_changes_between_the_passes_is_refused() {
     let dir = dir();
     let first = |table: &dyn Table| {
         let mut rows = [RowId(0)].into_iter().map(Ok);
-        table.select(&mut rows, vesica_table::Form::Verbatim, &[], 2, &mut |_| Ok(()))
+        table.select(&mut rows, Selection { form: vesica_table::Form::Verbatim, columns: &[], workers: 2 }, &mut |_| {
+            Ok(())
+        })
     };
     // Grown.
     let path = file(&dir, "in.csv", "id\na\nb\n");
@@ -363,7 +365,9 @@ fn a_file_that_changes_between_the_passes_is_refused() {
 fn a_row_that_is_not_there_is_a_change() {
     let table = of("id\na\n");
     let mut rows = [RowId(3)].into_iter().map(Ok);
-    let error = table.select(&mut rows, vesica_table::Form::Verbatim, &[], 2, &mut |_| Ok(())).unwrap_err();
+    let error = table
+        .select(&mut rows, Selection { form: vesica_table::Form::Verbatim, columns: &[], workers: 2 }, &mut |_| Ok(()))
+        .unwrap_err();
     assert!(matches!(error, Error::Changed { .. }));
 }
 

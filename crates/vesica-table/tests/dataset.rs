@@ -11,7 +11,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use vesica_table::{Error, Fault, Form, Format, Input, Origin, Output, Table, View, create, open};
+use vesica_table::{Error, Fault, Form, Format, Input, Origin, Output, Selection, Table, View, create, open};
 use vesica_types::RowId;
 
 /// Files called `names` below `dir`, with `text` of each number.
@@ -107,7 +107,7 @@ fn parts_are_read_by_all_formats_and_rows_come_from_each() {
         let mut got = Vec::new();
         let asked = &mut rows.iter().map(|row| Ok(*row));
         table
-            .select(asked, Form::Arrow, &[1, 0], workers, &mut |batch| {
+            .select(asked, Selection { form: Form::Arrow, columns: &[1, 0], workers }, &mut |batch| {
                 let texts = batch.column(0).as_any().downcast_ref::<StringArray>().unwrap();
                 got.extend(texts.iter().map(|text| text.unwrap()[1..].to_owned()));
                 Ok(())
@@ -116,7 +116,8 @@ fn parts_are_read_by_all_formats_and_rows_come_from_each() {
         assert_eq!(got, rows.map(|row| expected[row.0 as usize].clone()));
     }
     let beyond = &mut [RowId(3000)].into_iter().map(Ok);
-    let error = table.select(beyond, Form::Arrow, &[0], 1, &mut |_| Ok(())).unwrap_err();
+    let error =
+        table.select(beyond, Selection { form: Form::Arrow, columns: &[0], workers: 1 }, &mut |_| Ok(())).unwrap_err();
     assert!(matches!(error, Error::Changed { .. }), "{error}");
     // Another format out, and Arrow in.
     let out = dir.path().join("one.arrow");
@@ -150,7 +151,9 @@ fn rows_are_found_where_no_pass_has_come_to_the_end() {
         );
         assert_eq!(table.rows(), Some(150_000));
         let beyond = &mut [RowId(150_000)].into_iter().map(Ok);
-        let error = table.select(beyond, Form::Verbatim, &[0], 1, &mut |_| Ok(())).unwrap_err();
+        let error = table
+            .select(beyond, Selection { form: Form::Verbatim, columns: &[0], workers: 1 }, &mut |_| Ok(()))
+            .unwrap_err();
         assert!(matches!(error, Error::Changed { .. }), "{error}");
     }
     // Arrow says no number of rows beforehand, either.
@@ -358,7 +361,9 @@ fn a_folder_that_changes_is_noticed() {
                 false => try_keys(&*table, &["id"]).unwrap_err(),
                 true => {
                     let rows = &mut [RowId(1)].into_iter().map(Ok);
-                    table.select(rows, Form::Verbatim, &[0], 1, &mut |_| Ok(())).unwrap_err()
+                    table
+                        .select(rows, Selection { form: Form::Verbatim, columns: &[0], workers: 1 }, &mut |_| Ok(()))
+                        .unwrap_err()
                 }
             };
             let text = error.to_string();

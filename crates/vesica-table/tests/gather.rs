@@ -5,7 +5,7 @@ use crate::kit;
 use kit::*;
 use proptest::prelude::*;
 use std::fmt::Write;
-use vesica_table::{Error, Fault, Form, Output, Picks, create, gather};
+use vesica_table::{Error, Fault, Form, Output, Picks, Selection, create, gather};
 use vesica_types::RowId;
 
 /// A table of `n` rows of very different lengths, some with newlines.
@@ -186,7 +186,7 @@ fn selected_rows_must_ascend_and_may_repeat() {
         let mut text = String::new();
         let mut rows = rows.iter().map(|&r| Ok(RowId(r)));
         table
-            .select(&mut rows, Form::Arrow, &[0], 2, &mut |batch| {
+            .select(&mut rows, Selection { form: Form::Arrow, columns: &[0], workers: 2 }, &mut |batch| {
                 let column = batch.column(0).as_any().downcast_ref::<arrow_array::StringArray>().unwrap();
                 column.iter().for_each(|t| write!(text, "{}", t.unwrap()).unwrap());
                 Ok(())

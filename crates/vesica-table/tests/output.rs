@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
-use vesica_table::{Error, Fault, Format, Output, Table, View, create};
+use vesica_table::{Error, Fault, Format, Output, Selection, Table, View, create};
 
 const TEXT: &str = "id,v\na,1\nb,2\nc,3\n";
 
@@ -193,7 +193,11 @@ fn child_writes_to_standard_output() {
     let mut sink = create(&Output::new("-"), &table.facts()).unwrap();
     let mut rows = [0, 2].map(|r| Ok(vesica_types::RowId(r))).into_iter();
     let columns: Vec<usize> = (0..table.columns().len()).collect();
-    table.select(&mut rows, sink.form(), &columns, 2, &mut |batch| sink.write(&batch)).unwrap();
+    table
+        .select(&mut rows, Selection { form: sink.form(), columns: &columns, workers: 2 }, &mut |batch| {
+            sink.write(&batch)
+        })
+        .unwrap();
     let staged = sink.finish().unwrap();
     assert_eq!(staged.rows(), 2);
     staged.commit().unwrap();

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use tempfile::TempDir;
-use vesica_table::{Error, Fault, Form, Input, Table, open};
+use vesica_table::{Error, Fault, Form, Input, Selection, Table, open};
 use vesica_types::RowId;
 
 /// The file called `name` with `batch` in it.
@@ -36,7 +36,8 @@ fn selected(table: &dyn Table, rows: impl Iterator<Item = u64>) -> Result<Record
         batches.push(batch);
         Ok(())
     };
-    table.select(&mut rows.map(|row| Ok(RowId(row))), Form::Arrow, &columns, 1, &mut emit)?;
+    let selection = Selection { form: Form::Arrow, columns: &columns, workers: 1 };
+    table.select(&mut rows.map(|row| Ok(RowId(row))), selection, &mut emit)?;
     Ok(arrow_select::concat::concat_batches(&table.schema(), &batches).unwrap())
 }
 
@@ -321,7 +322,7 @@ fn a_long_value_that_many_rows_have_is_read_a_few_rows_at_a_time() {
             Ok(())
         };
         let mut rows = (0..N as u64).filter(wanted).map(|row| Ok(RowId(row)));
-        table.select(&mut rows, Form::Arrow, &[1, 0], 1, &mut emit).unwrap();
+        table.select(&mut rows, Selection { form: Form::Arrow, columns: &[1, 0], workers: 1 }, &mut emit).unwrap();
         assert_eq!(expected.next(), None, "{name}");
     }
 }
@@ -519,7 +520,7 @@ fn read(path: &Path) -> Result<u64, Error> {
         Ok(())
     };
     let mut asked = (0..table.rows().unwrap().min(5000)).map(|row| Ok(RowId(row)));
-    table.select(&mut asked, Form::Arrow, &columns, 1, &mut emit)?;
+    table.select(&mut asked, Selection { form: Form::Arrow, columns: &columns, workers: 1 }, &mut emit)?;
     Ok(rows)
 }
 

@@ -1,7 +1,7 @@
 //! Columns that stand beside a table: rows keep their bytes, and what is behind them is written as CSV or Arrow has it.
 
 use arrow_array::cast::AsArray;
-use vesica_table::{Beside, Error, Form, Input, Output, Picks, Table, View, Widened, create, gather, open};
+use vesica_table::{Beside, Error, Form, Input, Output, Picks, Selection, Table, View, Widened, create, gather, open};
 use vesica_types::RowId;
 
 /// For row n: its number, and a text that has to be quoted, nothing or the empty text.
@@ -124,33 +124,41 @@ fn large_texts_are_cut_into_batches_that_are_not() {
         let (mut next, mut most) = (0, 0);
         let mut own = 0;
         table
-            .select(&mut (0..count).map(|row| Ok(RowId(row))), form, &[0], 1, &mut |batch| {
-                own = batch.num_rows().max(own);
-                Ok(())
-            })
+            .select(
+                &mut (0..count).map(|row| Ok(RowId(row))),
+                Selection { form, columns: &[0], workers: 1 },
+                &mut |batch| {
+                    own = batch.num_rows().max(own);
+                    Ok(())
+                },
+            )
             .unwrap();
         assert_eq!(own as u64, count, "the table itself gives them all at once");
-        wide.select(&mut (0..count).map(|row| Ok(RowId(row))), form, &[0, 1], 1, &mut |batch| {
-            let rows = batch.num_rows();
-            most = rows.max(most);
-            for row in 0..rows {
-                let letter = b'a' + (next % 26) as u8;
-                match form {
-                    Form::Arrow => {
-                        assert_eq!(batch.column(0).as_string::<i32>().value(row), next.to_string());
-                        let text = batch.column(1).as_string::<i32>().value(row);
-                        assert!(text.len() == 1 << 20 && text.starts_with(char::from(letter)));
+        wide.select(
+            &mut (0..count).map(|row| Ok(RowId(row))),
+            Selection { form, columns: &[0, 1], workers: 1 },
+            &mut |batch| {
+                let rows = batch.num_rows();
+                most = rows.max(most);
+                for row in 0..rows {
+                    let letter = b'a' + (next % 26) as u8;
+                    match form {
+                        Form::Arrow => {
+                            assert_eq!(batch.column(0).as_string::<i32>().value(row), next.to_string());
+                            let text = batch.column(1).as_string::<i32>().value(row);
+                            assert!(text.len() == 1 << 20 && text.starts_with(char::from(letter)));
+                        }
+                        Form::Verbatim => {
+                            let line = batch.column(0).as_binary::<i64>().value(row);
+                            let front = [format!("{next},").as_bytes(), &[letter]].concat();
+                            assert!(line.starts_with(&front) && line.len() == front.len() + (1 << 20));
+                        }
                     }
-                    Form::Verbatim => {
-                        let line = batch.column(0).as_binary::<i64>().value(row);
-                        let front = [format!("{next},").as_bytes(), &[letter]].concat();
-                        assert!(line.starts_with(&front) && line.len() == front.len() + (1 << 20));
-                    }
+                    next += 1;
                 }
-                next += 1;
-            }
-            Ok(())
-        })
+                Ok(())
+            },
+        )
         .unwrap();
         assert_eq!((next, most), (count, 4), "{form:?}");
     }

@@ -11,6 +11,7 @@ mod row;
 mod secret;
 mod tag;
 mod unit;
+mod words;
 
 pub use digest::{Digest, KeyDigest};
 pub use party::Party;
@@ -18,3 +19,4 @@ pub use row::RowId;
 pub use secret::{Coins, Secret};
 pub use tag::{TagLen, Tags};
 pub use unit::UnitId;
+pub use words::is_default;

@@ -3,9 +3,7 @@
 use crate::run::{Given, run};
 use crate::side::{Joined, Side};
 use crate::{Connection, Control, Error};
-use vesica_spec::{
-    Accept, CurveName, Duplicates, Join, Limits, Mode, ProtocolName, ResultKind, Rules, Security, Shared,
-};
+use vesica_spec::{ProtocolName, Shared};
 use vesica_table::Table;
 
 /// What the parties agree on. All must hold the same job: they compare it before any data moves, and a difference is
@@ -31,24 +29,9 @@ impl Job {
                 id: id.to_owned(),
                 parties: names(parties),
                 protocol,
-                curve: CurveName::default(),
-                result: ResultKind::default(),
-                groups: None,
-                sums: Vec::new(),
-                dp: None,
-                pivot: None,
-                mode: Mode::default(),
-                security: Security::default(),
-                join: Join::default(),
-                duplicates: Duplicates::default(),
-                rules: Rules::default(),
-                identifiers: Vec::new(),
-                matching: None,
                 learns: names(learns),
-                accept: Accept::default(),
-                limits: Limits::default(),
-                unit: None,
                 insecure: true,
+                ..Shared::default()
             },
         }
     }

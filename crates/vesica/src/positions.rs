@@ -6,8 +6,7 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
-use vesica_table::{Batches, Column, Error as TableError, Facts, Form, Memory, Rows, Table};
-use vesica_types::RowId;
+use vesica_table::{Batches, Column, Emit, Error as TableError, Facts, Memory, RowIds, Rows, Selection, Table};
 
 /// Keys that are made into one batch.
 const BATCH: usize = 8 << 10;
@@ -56,14 +55,7 @@ impl Table for Positions {
         self.keys.texts(keys, values, workers)
     }
 
-    fn select(
-        &self,
-        rows: &mut dyn Iterator<Item = Result<RowId, TableError>>,
-        _form: Form,
-        _columns: &[usize],
-        _workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), TableError>,
-    ) -> Result<(), TableError> {
+    fn select(&self, rows: &mut RowIds<'_>, _: Selection<'_>, emit: &mut Emit<'_>) -> Result<(), TableError> {
         let mut rows = rows.map(|row| row.map(|row| row.0)).peekable();
         while rows.peek().is_some() {
             let places = UInt64Array::from(rows.by_ref().take(BATCH).collect::<Result<Vec<_>, _>>()?);

@@ -8,7 +8,7 @@ use arrow_schema::SchemaRef;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use vesica_spec::{Budget, Input, Mine, Order, Output, Plan, Spec, Tls};
+use vesica_spec::{Budget, Input, Mine, Output, Plan, Spec, Tls};
 use vesica_table::{Memory, Origin, Rows, Table, spool};
 
 /// What messages call a table that stands in no file.
@@ -47,36 +47,8 @@ impl Side {
     pub(crate) fn new(job: &Job, name: &str) -> Self {
         let others = job.shared.parties.iter().filter(|party| *party != name);
         let mine = Mine {
-            name: name.to_owned(),
-            listen: None,
-            proxy_protocol: Vec::new(),
             connect: others.map(|party| (party.clone(), NOWHERE.into())).collect(),
-            tls: None,
-            proxy: None,
-            proxy_credentials: None,
-            input: Input {
-                origin: Origin::of(TABLE),
-                keys: Vec::new(),
-                format: None,
-                value: None,
-                identifiers: BTreeMap::new(),
-                groups: Vec::new(),
-                values: BTreeMap::new(),
-                day: None,
-            },
-            output: None,
-            memory: vesica_spec::default_memory(),
-            scratch: None,
-            workers: None,
-            lanes: None,
-            report: None,
-            trace: None,
-            metrics: None,
-            resume: None,
-            resume_key: None,
-            budget: None,
-            patience: vesica_spec::default_patience(),
-            folder: PathBuf::new(),
+            ..Mine::of(name.to_owned(), Input::of(Origin::of(TABLE)))
         };
         Self { spec: Spec { shared: job.shared.clone(), mine }, ctl: Control::new(()) }
     }
@@ -205,17 +177,7 @@ impl Side {
         let learns = spec.shared.learns.contains(&spec.mine.name);
         let rows = spec.shared.result.has_rows();
         // A plan wants a place for the rows that a party learns; `run` keeps them instead.
-        spec.mine.output = (learns && rows).then(|| Output {
-            path: TABLE.into(),
-            format: None,
-            columns: None,
-            null: None,
-            order: Order::Aligned,
-            parts: None,
-            matched: None,
-            gained: None,
-            lost: None,
-        });
+        spec.mine.output = (learns && rows).then(|| Output { path: TABLE.into(), ..Output::default() });
         let mut plan = vesica_spec::plan(&spec)?;
         plan.peers.iter_mut().for_each(|peer| peer.connect = None);
         Ok(plan)

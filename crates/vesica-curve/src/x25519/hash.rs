@@ -8,46 +8,38 @@ use crate::field::f25519::{Fe, ROOT_OF_MINUS_1, powers_p58};
 use crate::field::{Formula, Lanes};
 use crate::hash_to_curve::{Expander, Inputs};
 
-/// The suite with `MAPS` field elements for each input: 2 is `curve25519_XMD:SHA-512_ELL2_RO_`, 1 is `_NU_`. Their last step,
-/// the multiplication by the cofactor, is left to the scalar that follows.
-pub(super) struct Hash<'a, const MAPS: usize> {
+/// The suite `curve25519_XMD:SHA-512_ELL2_NU_`. Its last step, the multiplication by the cofactor, is left to the scalar that
+/// follows.
+pub(super) struct Hash<'a> {
     pub(super) dst: &'a Dst,
     pub(super) inputs: Inputs<'a>,
 }
 
-impl<const MAPS: usize> Kernel for Hash<'_, MAPS> {
+impl Kernel for Hash<'_> {
     type Out = Points;
 
     #[inline(always)]
     fn run<V: Lanes>(self) -> Points {
         let Hash { dst, inputs } = self;
-        let expander = Expander::<V>::new(dst, inputs, 48 * MAPS as u8);
+        let expander = Expander::<V>::new(dst, inputs, 48);
         let mut blocks = vec![FILLER; inputs.len().div_ceil(Block::LANES)];
         let mut denominators = Vec::with_capacity(CHUNK * Block::LANES / V::WIDTH);
         for (chunk, blocks) in blocks.chunks_mut(CHUNK).enumerate() {
             denominators.clear();
             let from = chunk * CHUNK * Block::LANES;
             let len = (inputs.len() - from).min(CHUNK * Block::LANES);
-            // Four maps at a time, so that their chains of squarings overlap: those of four vectors, or of two. Past the last vector
+            // Four maps at a time, so that their chains of squarings overlap. Past the last vector
             // there may be some that nobody asked for.
             let mut places = vectors::<V>(len);
-            for start in (from..from + len).step_by(AT_ONCE / MAPS * V::WIDTH) {
+            for start in (from..from + len).step_by(AT_ONCE * V::WIDTH) {
                 let mut words = [[V::zero(); 6]; AT_ONCE];
-                for i in 0..AT_ONCE / MAPS {
-                    if MAPS == 2 {
-                        let [[w0, w1, w2, w3, w4, w5, w6, w7], [w8, w9, w10, w11, ..]] =
-                            expander.expand(start + i * V::WIDTH);
-                        words[2 * i] = [w0, w1, w2, w3, w4, w5];
-                        words[2 * i + 1] = [w6, w7, w8, w9, w10, w11];
-                    } else {
-                        words[i] = first_six(expander.expand(start + i * V::WIDTH));
-                    }
+                for (i, words) in words.iter_mut().enumerate() {
+                    *words = first_six(expander.expand(start + i * V::WIDTH));
                 }
-                let maps = V::call(ToCurve(words));
-                for (p, (block, part)) in maps.chunks_exact(MAPS).zip(places.by_ref().take(AT_ONCE / MAPS)) {
-                    let (x, z) = if MAPS == 2 { add(&p[0], &p[1]) } else { (p[0].x, p[0].z) };
-                    blocks[block].store(part, &x);
-                    denominators.push(z);
+                let points = V::call(ToCurve(words));
+                for (point, (block, part)) in points.iter().zip(places.by_ref().take(AT_ONCE)) {
+                    blocks[block].store(part, &point.x);
+                    denominators.push(point.z);
                 }
             }
             divide(blocks, &mut denominators);
@@ -150,24 +142,4 @@ pub(super) fn elligator2<V: Lanes, const N: usize>(t: [Fe<V>; N]) -> [Point<V>; 
         points[n] = Point { x, z: z[n], y };
     }
     points
-}
-
-/// The x of the sum of two points, as X/Z, by the affine law of Montgomery curves with denominators kept:
-/// `((y2 - y1)/(x2 - x1))^2 - A - x1 - x2`.
-///
-/// It is wrong if the points are equal or opposite. They are images of two independent uniform field elements, so that has
-/// probability about 2^-253, and nobody can find an input for which it happens short of inverting the hash.
-#[inline(always)]
-pub(super) fn add<V: Lanes>(p: &Point<V>, q: &Point<V>) -> (Fe<V>, Fe<V>) {
-    let left = p.x.times(&q.z);
-    let right = q.x.times_raw(&p.z);
-    let sum = left.plus(right).carry();
-    let difference = left.minus(right).carry();
-    let z = p.z.mul(&q.z);
-    let dd = difference.square();
-    let slope = q.y.sub(&p.y).mul(&z);
-    // slope^2·z / dd is the square of the slope times z.
-    let x = slope.square().mul(&z);
-    let rest = z.small(486_662).add(&sum).mul(&dd);
-    (x.sub(&rest), z.mul(&dd))
 }

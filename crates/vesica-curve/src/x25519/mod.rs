@@ -1,6 +1,6 @@
 //! Curve25519 by its Montgomery u: v^2 = u^3 + 486662·u^2 + u over the field of 2^255 - 19 elements.
 //!
-//! RFC 7748 for the ladder, RFC 9380 for the hash (suites `curve25519_XMD:SHA-512_ELL2_RO_` and `_NU_`). Elements are the
+//! RFC 7748 for the ladder, RFC 9380 for the hash (suite `curve25519_XMD:SHA-512_ELL2_NU_`). Elements are the
 //! u of points of the curve; u and -v are not told apart, which Diffie-Hellman does not mind. The group has cofactor 8: a
 //! secret scalar is 8k with k uniform below the prime order, so any torsion in a received point is cleared by the
 //! multiplication that uses it, and so is the cofactor of a hashed one.
@@ -123,10 +123,9 @@ impl Group for Curve25519 {
     /// For Diffie-Hellman masking that is as good as the uniform suite: a simulator that wants an input to hash to a given
     /// element of the prime-order group divides it by 8, adds a random torsion point, and takes a preimage under the
     /// map, which exists every other time; since every point of the image has two preimages, the preimage is a
-    /// uniform field element, as the hash's output should be. The book's design page 6 has the argument in full. Other
-    /// uses should take [`Curve25519::hash_uniform`].
+    /// uniform field element, as the hash's output should be. The book's design page 6 has the argument in full.
     fn hash(dst: &Dst, inputs: &[Digest]) -> Points {
-        backend::dispatch(Hash::<1> { dst, inputs: Inputs::Digests(inputs) })
+        Points::hash_on(Backend::chosen(), dst, Inputs::Digests(inputs))
     }
 
     fn decode(wire: &[u8], coins: &[u8; 32]) -> Result<Points, BadElement> {
@@ -138,7 +137,7 @@ impl Oblivious for Curve25519 {
     const NUMBERS: Numbers = Numbers::Little;
 
     fn hash_bytes(dst: &Dst, inputs: &[u8], each: usize) -> Points {
-        backend::dispatch(Hash::<1> { dst, inputs: Inputs::Bytes(inputs, each) })
+        Points::hash_on(Backend::chosen(), dst, Inputs::Bytes(inputs, each))
     }
 
     /// u = 9, the base point.
@@ -147,18 +146,10 @@ impl Oblivious for Curve25519 {
     }
 }
 
-impl Curve25519 {
-    /// Hashes by the uniform suite, `curve25519_XMD:SHA-512_ELL2_RO_`: indifferentiable from a random oracle, for uses that
-    /// have no argument of their own; at twice the cost.
-    pub fn hash_uniform(dst: &Dst, inputs: &[Digest]) -> Points {
-        Points::hash_on(Backend::chosen(), dst, Inputs::Digests(inputs))
-    }
-}
-
 /// The same, on a given back end: for tests and benches.
 impl Points {
     pub(crate) fn hash_on(backend: Backend, dst: &Dst, inputs: Inputs) -> Self {
-        backend::run_on(backend, Hash::<2> { dst, inputs })
+        backend::run_on(backend, Hash { dst, inputs })
     }
 
     pub(crate) fn decode_on(backend: Backend, wire: &[u8], coins: &[u8; 32]) -> Result<Self, BadElement> {

@@ -1,7 +1,7 @@
 //! The group against RFC 7748, RFC 9380, Wycheproof and curve25519-dalek, on every back end.
 
 use super::blind::{Blinds, SQRT_MINUS_A_PLUS_2};
-use super::hash::{Hash, ToCurve, add};
+use super::hash::ToCurve;
 use super::*;
 use crate::backend::Kernel;
 use crate::blind::{Blind, Digits};
@@ -125,85 +125,64 @@ fn wycheproof() {
 
 #[test]
 fn hash_follows_rfc_9380() {
-    let texts = [
-        include_str!("../../../../vectors/rfc/rfc9380_curve25519_ro.json"),
-        include_str!("../../../../vectors/rfc/rfc9380_curve25519_nu.json"),
-    ];
-    for (text, maps) in texts.into_iter().zip([2, 1]) {
-        let file: Value = serde_json::from_str(text).unwrap();
-        let dst = Dst::new(file["dst"].as_str().unwrap().as_bytes());
-        for vector in file["vectors"].as_array().unwrap() {
-            let message = vector["msg"].as_str().unwrap();
-            let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(&[message.as_bytes()], &dst, 48 * maps);
-            let mut want: [u8; 32] = hex(vector["P"]["x"].as_str().unwrap());
-            want.reverse();
-            for backend in Backend::available() {
-                let points = if maps == 2 {
-                    backend::run_on(backend, Map::<2>(&uniform))
-                } else {
-                    backend::run_on(backend, Map::<1>(&uniform))
-                };
-                // [8] by a ladder with one bit.
-                let bits = Bits { bytes: &[1; 32], top: 0, doublings: 3 };
-                let points = backend::run_on(backend, Multiply { points, bits });
-                assert_eq!(encoded(&points), [want], "{backend} {message}");
-            }
+    let text = include_str!("../../../../vectors/rfc/rfc9380_curve25519_nu.json");
+    let file: Value = serde_json::from_str(text).unwrap();
+    let dst = Dst::new(file["dst"].as_str().unwrap().as_bytes());
+    for vector in file["vectors"].as_array().unwrap() {
+        let message = vector["msg"].as_str().unwrap();
+        let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(&[message.as_bytes()], &dst, 48);
+        let mut want: [u8; 32] = hex(vector["P"]["x"].as_str().unwrap());
+        want.reverse();
+        for backend in Backend::available() {
+            let points = backend::run_on(backend, Map(&uniform));
+            // [8] by a ladder with one bit.
+            let bits = Bits { bytes: &[1; 32], top: 0, doublings: 3 };
+            let points = backend::run_on(backend, Multiply { points, bits });
+            assert_eq!(encoded(&points), [want], "{backend} {message}");
         }
     }
 }
 
 /// Maps the bytes that `expand_message_xmd` made from one message.
-struct Map<'a, const MAPS: usize>(&'a [u8]);
+struct Map<'a>(&'a [u8]);
 
-impl<const MAPS: usize> Kernel for Map<'_, MAPS> {
+impl Kernel for Map<'_> {
     type Out = Points;
     fn run<V: Lanes>(self) -> Points {
         let word = |i: usize| V::splat(u64::from_be_bytes(self.0[8 * i..8 * i + 8].try_into().unwrap()));
-        let words = std::array::from_fn(|map| std::array::from_fn(|i| word((6 * map + i) % (6 * MAPS))));
-        let [p, q, ..] = V::call(ToCurve::<V>(words));
-        let (x, z) = if MAPS == 2 { add(&p, &q) } else { (q.x, q.z) };
+        let [.., point] = V::call(ToCurve::<V>([std::array::from_fn(word); 4]));
         let mut points = points(&[[0; 32]]);
-        points.blocks[0].store(0, &x);
-        divide(&mut points.blocks, &mut [z]);
+        points.blocks[0].store(0, &point.x);
+        divide(&mut points.blocks, &mut [point.z]);
         points
     }
 }
 
 #[test]
 fn hash_is_made_of_expand_and_map() {
-    let dst = Dst::new(b"curve25519_XMD:SHA-512_ELL2_RO_");
+    let dst = Dst::new(b"curve25519_XMD:SHA-512_ELL2_NU_");
     let digests = digests(11);
     for backend in Backend::available() {
         let got = encoded(&Points::hash_on(backend, &dst, Inputs::Digests(&digests)));
         for (digest, got) in digests.iter().zip(got) {
-            let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(&[&digest.0], &dst, 96);
-            assert_eq!([got], *encoded(&backend::run_on(backend, Map::<2>(&uniform))), "{backend}");
-        }
-        let got = encoded(&backend::run_on(backend, Hash::<1> { dst: &dst, inputs: Inputs::Digests(&digests) }));
-        for (digest, got) in digests.iter().zip(got) {
             let uniform = hash_to_curve::expand_message_xmd::<sha2::Sha512>(&[&digest.0], &dst, 48);
-            assert_eq!([got], *encoded(&backend::run_on(backend, Map::<1>(&uniform))), "{backend}");
+            assert_eq!([got], *encoded(&backend::run_on(backend, Map(&uniform))), "{backend}");
         }
     }
 }
 
 #[test]
 fn hash_is_on_the_curve_and_the_same_on_every_back_end() {
-    let dst = Dst::new(b"curve25519_XMD:SHA-512_ELL2_RO_");
+    let dst = Dst::new(b"curve25519_XMD:SHA-512_ELL2_NU_");
     let digests = digests(1000);
     let want = encoded(&Points::hash_on(Backend::Portable, &dst, Inputs::Digests(&digests)));
     assert!(want.iter().all(|u| MontgomeryPoint(*u).to_edwards(0).is_some()));
-    let non_uniform = encoded(&Curve25519::hash(&dst, &digests));
-    assert!(non_uniform.iter().all(|u| MontgomeryPoint(*u).to_edwards(0).is_some()));
-    assert!(want.iter().zip(&non_uniform).all(|(a, b)| a != b));
     for backend in Backend::available() {
         for n in SIZES {
             assert!(
                 encoded(&Points::hash_on(backend, &dst, Inputs::Digests(&digests[..n]))) == want[..n],
                 "{backend}, {n}"
             );
-            let hash = Hash::<1> { dst: &dst, inputs: Inputs::Digests(&digests[..n]) };
-            assert!(encoded(&backend::run_on(backend, hash)) == non_uniform[..n], "{backend}, {n}");
         }
     }
 }

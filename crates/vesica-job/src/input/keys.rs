@@ -622,13 +622,11 @@ mod tests {
         }
         fn select(
             &self,
-            rows: &mut dyn Iterator<Item = Result<vesica_types::RowId, vesica_table::Error>>,
-            form: vesica_table::Form,
-            columns: &[usize],
-            workers: usize,
-            emit: &mut dyn FnMut(RecordBatch) -> Result<(), vesica_table::Error>,
+            rows: &mut vesica_table::RowIds<'_>,
+            selection: vesica_table::Selection<'_>,
+            emit: &mut vesica_table::Emit<'_>,
         ) -> Result<(), vesica_table::Error> {
-            self.0.select(rows, form, columns, workers, emit)
+            self.0.select(rows, selection, emit)
         }
     }
 

@@ -114,7 +114,7 @@ pub(crate) struct Hello {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     kinds: Vec<String>,
     /// How many identifiers a row of this party's table may have: two for two columns of one kind.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "vesica_types::is_default")]
     lists: u32,
     /// Of the protocol, by their ids: builds may differ in them.
     parameters: Vec<String>,
@@ -124,7 +124,7 @@ pub(crate) struct Hello {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     values: bool,
     /// Links that this party asks for.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "vesica_types::is_default")]
     lanes: u32,
     #[serde(default)]
     resume: Option<Resume>,
@@ -147,10 +147,6 @@ impl Said {
     pub fn of_peers(&self) -> impl Iterator<Item = (Option<u64>, bool)> {
         self.peers.iter().map(|(_, theirs)| (theirs.keys, theirs.purpose == Purpose::Run))
     }
-}
-
-fn is_zero(n: &u32) -> bool {
-    *n == 0
 }
 
 /// The run that a party would go on with.

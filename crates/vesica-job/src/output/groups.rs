@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
 use vesica_session::{Channel, Error, Group, Misbehaviour};
 use vesica_spec::{Plan, Shared};
-use vesica_table::{Facts, Memory, Sink, Staged, Table};
+use vesica_table::{Facts, Memory, Selection, Sink, Staged, Table};
 use vesica_types::RowId;
 
 /// The groups that were told, in the order of what they are called, whatever their numbers.
@@ -94,6 +94,7 @@ pub fn stage(plan: &Plan, io: &Io, groups: &[GroupTotal]) -> Result<Option<Stage
     let rows = table(plan, groups)?;
     let mut all = (0..groups.len() as u64).map(|row| Ok(RowId(row)));
     let columns: Vec<usize> = (0..rows.columns().len()).collect();
-    rows.select(&mut all, sink.form(), &columns, 1, &mut |batch| sink.write(&batch))?;
+    let selection = Selection { form: sink.form(), columns: &columns, workers: 1 };
+    rows.select(&mut all, selection, &mut |batch| sink.write(&batch))?;
     Ok(Some(sink.finish()?))
 }

@@ -271,7 +271,7 @@ pub struct Chosen {
     /// Units in flight at once.
     pub in_flight: u32,
     /// Links that the units went over; absent if they went over the one on which the parties agreed.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "vesica_types::is_default")]
     pub lanes: u32,
     /// Keys a unit that this party padded to.
     pub unit_capacity: u64,
@@ -283,10 +283,6 @@ pub struct Chosen {
     pub tls: String,
     /// The peers.
     pub peers: Vec<PeerId>,
-}
-
-fn is_none(lanes: &u32) -> bool {
-    *lanes == 0
 }
 
 /// A peer as it was recognised.

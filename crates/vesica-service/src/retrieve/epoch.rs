@@ -65,7 +65,7 @@ pub struct Epoch {
     /// How many rows a client is expected to look up: the shape of `simple-pir` follows from it.
     pub expected: u32,
     /// Which rings `bfv-pir` and `bgv-pir` use.
-    #[serde(default, skip_serializing_if = "Preset::is_fast")]
+    #[serde(default, skip_serializing_if = "vesica_types::is_default")]
     pub preset: Preset,
     /// How many seeds of the matrix of `simple-pir` were drawn before this one, because their hints were rounded badly.
     pub draws: u32,

@@ -5,7 +5,7 @@ use super::{
     wrong,
 };
 use crate::Document;
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use crate::parse::document;
 use crate::pins::Pins;
 use crate::service::{Asks, Client, Hint, ServerSpec, Service, ServiceProtocol, default_requests};
@@ -57,7 +57,7 @@ impl Invitation {
                 "{to} is there already, and not by this reply. If {to} replied twice, take the first reply; else take {to} out, and \
                  invite {to} anew"
             );
-            return Err(SpecError::field("mine.clients", why));
+            return refuse("mine.clients", why);
         }
         let (keys_a_day, requests_a_minute) = (terms.keys_a_day, default_requests());
         let client = Client { fingerprint: print, ca: None, keys_a_day, keys_at_first: 0, requests_a_minute };
@@ -82,9 +82,7 @@ impl Invitation {
     fn terms(&self) -> Result<&Terms, SpecError> {
         match &self.proposal {
             Proposal::Ask(_, terms) => Ok(terms),
-            Proposal::Match(_) => {
-                Err(SpecError::field("invitation", "it is to match tables, and to no service; leave --service out"))
-            }
+            Proposal::Match(_) => refuse("invitation", "it is to match tables, and to no service; leave --service out"),
         }
     }
 }
@@ -92,9 +90,7 @@ impl Invitation {
 fn server(text: &str) -> Result<ServerSpec, SpecError> {
     match document(text, false)? {
         Document::Server(spec) => Ok(*spec),
-        _ => {
-            Err(SpecError::field("service", "this document is not a server's; name the one that `vesica serve` takes"))
-        }
+        _ => refuse("service", "this document is not a server's; name the one that `vesica serve` takes"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Head, Invitation, OwnTable, Proposal, Reply, in_table, input, quoted, said_by, trust, without_defaults};
 use crate::ResultKind;
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use crate::types::Shared;
 
 impl Invitation {
@@ -30,7 +30,7 @@ impl Invitation {
             let why = format!(
                 "the job was made with another invitation to {to}, or edited; invite {to} anew, in another folder"
             );
-            return Err(SpecError::field("invitation.number", why));
+            return refuse("invitation.number", why);
         }
         if lines.lines().all(has) {
             return Ok(job.to_owned());
@@ -40,7 +40,7 @@ impl Invitation {
                 "the job waits for no reply of {to}: it was confirmed by another one, or edited. If {to} replied twice, take the \
                  first reply; else invite {to} anew, in another folder"
             );
-            return Err(SpecError::field("mine.tls.peers", why));
+            return refuse("mine.tls.peers", why);
         }
         Ok(job.replacen(&waiting(to), &lines, 1))
     }
@@ -52,7 +52,7 @@ impl Invitation {
             Proposal::Ask(service, _) => {
                 let why =
                     format!("it is to the service {}; name the server's document with --service FILE", service.id);
-                Err(SpecError::field("invitation", why))
+                refuse("invitation", why)
             }
         }
     }

@@ -10,7 +10,7 @@ mod address;
 mod asking;
 mod matching;
 
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use crate::identifiers::Identifier;
 use crate::service::Service;
 use crate::types::Shared;
@@ -130,7 +130,7 @@ impl Invitation {
                 "{address} stands for every interface of a machine, and {to} would reach no machine but {to}'s own. Ask {from} to invite {to} \
                  anew, with --listen and the name or the number by which {to} reaches that machine"
             );
-            return Err(SpecError::field("invitation.address", why));
+            return refuse("invitation.address", why);
         }
         let insecure = |field| wrong(field, "is true, so that the six words would protect nothing".to_owned());
         let proposal = match (read.shared, read.service, read.terms) {

@@ -1,11 +1,11 @@
 //! What the documents of a service mean: complete and valid, or an error that names the field. Pure: no files, no clock.
 
 use super::types::{
-    Beyond, By, ClientMine, ClientSpec, Hint, Private, ServerMine, ServerSpec, Service, ServiceProtocol,
+    Beyond, By, ClientMine, ClientSpec, Hint, Preset, Private, ServerMine, ServerSpec, Service, ServiceProtocol,
 };
 use crate::checks::{self, check_name, distinct, memory, patience, rules, table_format, workers};
 use crate::connect::{RoadPlan, gateways};
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use crate::key::KeyPlace;
 use crate::plan::{ProxyPlan, TrustPlan, key};
 use crate::types::{Input, Order};
@@ -190,23 +190,22 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
             "there are no proofs on \"{}\"; take curve = \"ristretto255\" or \"p256\", or leave verifiable out",
             service.curve.name()
         );
-        return Err(SpecError::field("service.verifiable", why));
+        return refuse("service.verifiable", why);
     }
     if !(1..=MOST_KEYS).contains(&service.lifetime_keys) {
-        let why = format!("{} keys; give 1 to 2^48", service.lifetime_keys);
-        return Err(SpecError::field("service.lifetime_keys", why));
+        return refuse("service.lifetime_keys", format!("{} keys; give 1 to 2^48", service.lifetime_keys));
     }
     if service.value_bytes.is_some() && service.values.is_empty() {
         let why = "there are no values to pad; name columns in service.values, or leave it out";
-        return Err(SpecError::field("service.value_bytes", why));
+        return refuse("service.value_bytes", why);
     }
     if service.value_bytes.is_some_and(|bytes| !(1..=MOST_VALUE).contains(&bytes)) {
-        return Err(SpecError::field("service.value_bytes", format!("give 1 to {MOST_VALUE}")));
+        return refuse("service.value_bytes", format!("give 1 to {MOST_VALUE}"));
     }
     retrieval(service)?;
     if mine.input.as_ref().is_some_and(|input| input.day.is_some()) {
         let why = "is a client's; name the table in mine.input.path, and give what changed to `vesica prepare --append FILE --remove FILE`";
-        return Err(SpecError::field("mine.input.added", why));
+        return refuse("mine.input.added", why);
     }
     let (input, keys) =
         mine.input.as_ref().map(|table| input(table, service.by, mine.scratch.as_deref())).transpose()?.unzip();
@@ -216,7 +215,7 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
     }
     if let Some(both) = service.values.iter().find(|value| keys.contains(value)) {
         let why = format!("\"{both}\" is a key column, which a client that finds it has; take it out");
-        return Err(SpecError::field("service.values", why));
+        return refuse("service.values", why);
     }
     let identity = match (&mine.tls, service.insecure) {
         (_, true) => None,
@@ -226,13 +225,13 @@ pub fn plan_serve(spec: &ServerSpec) -> Result<ServePlan, SpecError> {
                 "is missing: make an identity with `vesica cert {0} --out DIR` and write tls = {{ identity = \"{0}.pem\" }}",
                 mine.name
             );
-            return Err(SpecError::field("mine.tls", why));
+            return refuse("mine.tls", why);
         }
     };
     check_store(&mine.store)?;
     check_signer(mine)?;
     if mine.connections == 0 {
-        return Err(SpecError::field("mine.connections", "0 connections serve nobody; give 1 or more"));
+        return refuse("mine.connections", "0 connections serve nobody; give 1 or more");
     }
     Ok(ServePlan {
         service: service.clone(),
@@ -300,12 +299,12 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
         [(name, connect)] => (Party::new(0, name), connect.read("mine.connect", service.insecure)?),
         _ => {
             let why = format!("{} servers; write connect = {{ NAME = \"host:port\" }}", mine.connect.len());
-            return Err(SpecError::field("mine.connect", why));
+            return refuse("mine.connect", why);
         }
     };
     check_name("mine.connect", server.name())?;
     if server.name() == mine.name {
-        return Err(SpecError::field("mine.connect", format!("\"{server}\" is this party itself")));
+        return refuse("mine.connect", format!("\"{server}\" is this party itself"));
     }
     let (identity, trust) = match (&mine.tls, service.insecure) {
         (_, true) => (None, None),
@@ -314,25 +313,25 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
                 "is missing: make an identity with `vesica cert {0} --out DIR` and write tls = {{ identity = \"{0}.pem\", peers = {{ {server} = \"sha256:…\" }} }}",
                 mine.name
             );
-            return Err(SpecError::field("mine.tls", why));
+            return refuse("mine.tls", why);
         }
         (Some(tls), false) => {
             let field = format!("mine.tls.peers.{server}");
             if let Some(other) = tls.peers.keys().find(|name| *name != server.name()) {
                 let why = format!("\"{other}\" is not the server, which is {server} (mine.connect)");
-                return Err(SpecError::field("mine.tls.peers", why));
+                return refuse("mine.tls.peers", why);
             }
             let trust = match (&tls.ca, tls.peers.get(server.name())) {
                 (Some(_), Some(_)) => {
                     let why =
                         "has both peers and ca: recognise the certificate by fingerprint or by authority, not both";
-                    return Err(SpecError::field("mine.tls", why));
+                    return refuse("mine.tls", why);
                 }
                 (Some(ca), None) => TrustPlan::Ca(ca.clone()),
                 (None, Some(pins)) => TrustPlan::Pinned(pins.read(&field)?),
                 (None, None) => {
                     let why = format!("is missing: ask {server} for the fingerprint that `vesica cert` printed");
-                    return Err(SpecError::field(&field, why));
+                    return refuse(&field, why);
                 }
             };
             (Some((tls.identity.clone(), key(tls.key.as_ref(), "mine.tls.key")?)), Some(trust))
@@ -340,29 +339,29 @@ pub fn plan_ask_any(spec: &ClientSpec) -> Result<AskPlan, SpecError> {
     };
     let columns = mine.output.as_ref().and_then(|output| output.columns.clone());
     if columns.as_ref().is_some_and(Vec::is_empty) {
-        return Err(SpecError::field("mine.output.columns", "is empty: name columns, or leave it out for all of them"));
+        return refuse("mine.output.columns", "is empty: name columns, or leave it out for all of them");
     }
     distinct("mine.output.columns", columns.as_deref().unwrap_or_default())?;
     if mine.output.as_ref().is_some_and(|output| output.matched.is_some()) {
-        return Err(SpecError::field("mine.output.matched", "is for a job with shared.identifiers; leave it out"));
+        return refuse("mine.output.matched", "is for a job with shared.identifiers; leave it out");
     }
     if mine.output.as_ref().is_some_and(|output| output.order != Order::default()) {
-        return Err(SpecError::field("mine.output.order", "the rows stand in the input's order always; leave it out"));
+        return refuse("mine.output.order", "the rows stand in the input's order always; leave it out");
     }
     let (input, keys) =
         mine.input.as_ref().map(|table| input(table, By::Key, mine.scratch.as_deref())).transpose()?.unzip();
     if service.by == By::Index && keys.as_ref().is_some_and(|keys| keys.len() != 1) {
-        return Err(SpecError::field("mine.input.keys", "name the one column that holds row numbers, from 0"));
+        return refuse("mine.input.keys", "name the one column that holds row numbers, from 0");
     }
     if service.protocol == ServiceProtocol::EcdhOprf && service.by == By::Index {
-        return Err(SpecError::field("service.by", "is for retrieval, and \"ecdh-oprf\" is none; leave it out"));
+        return refuse("service.by", "is for retrieval, and \"ecdh-oprf\" is none; leave it out");
     }
     if service.protocol == ServiceProtocol::EcdhOprf && mine.batch.is_some() && mine.kept.is_none() {
         let why = "is for retrieval, and for mine.kept, which hides by it how many keys are new; leave it out";
-        return Err(SpecError::field("mine.batch", why));
+        return refuse("mine.batch", why);
     }
     if mine.batch.is_some_and(|batch| !(1..=MOST_BATCH).contains(&batch)) {
-        return Err(SpecError::field("mine.batch", format!("give 1 to {MOST_BATCH}")));
+        return refuse("mine.batch", format!("give 1 to {MOST_BATCH}"));
     }
     let parts = mine.output.as_ref().and_then(|output| output.parts.as_deref()).map(checks::parts).transpose()?;
     let kept = kept(service.protocol, mine)?;
@@ -420,14 +419,14 @@ fn kept(protocol: ServiceProtocol, mine: &ClientMine) -> Result<Option<KeptPlan>
     if output.is_some_and(|output| output.path.as_os_str().is_empty()) && places.iter().all(|(_, path)| path.is_none())
     {
         let why = "is missing: name the file for the rows that are found, or with mine.kept those for what changed, gained and lost";
-        return Err(SpecError::field("mine.output.path", why));
+        return refuse("mine.output.path", why);
     }
     let Some(kept) = &mine.kept else {
         return match places.iter().find(|(_, path)| path.is_some()) {
-            Some((field, _)) => Err(SpecError::field(
+            Some((field, _)) => refuse(
                 field,
                 "says what changed since the last run, which nothing remembers; add kept = { path = \"…\", key = \"…\" } to [mine]",
-            )),
+            ),
             None => Ok(None),
         };
     };
@@ -436,11 +435,11 @@ fn kept(protocol: ServiceProtocol, mine: &ClientMine) -> Result<Option<KeptPlan>
             "keeps what the function of \"ecdh-oprf\" gives, and \"{}\" retrieves rows of one epoch; leave it out",
             protocol.name()
         );
-        return Err(SpecError::field("mine.kept", why));
+        return refuse("mine.kept", why);
     }
     let plain = |path: &Path| path.components().filter(|part| *part != Component::CurDir).collect::<PathBuf>();
     if kept.path.file_name().is_none() {
-        return Err(SpecError::field("mine.kept.path", format!("\"{}\" names no file", kept.path.display())));
+        return refuse("mine.kept.path", format!("\"{}\" names no file", kept.path.display()));
     }
     let beside = [".log", ".new", ".part"].map(|ending| with_ending(&kept.path, ending));
     let mut taken = vec![("mine.kept.path", plain(&kept.path))];
@@ -459,14 +458,11 @@ fn kept(protocol: ServiceProtocol, mine: &ClientMine) -> Result<Option<KeptPlan>
     });
     for (field, path) in read.chain(key).chain(own).chain(report) {
         if path == Path::new("-") && matches!(field, "mine.output.gained" | "mine.output.lost") {
-            return Err(SpecError::field(
-                field,
-                "cannot go to standard output, where the rows that were found go; name a file",
-            ));
+            return refuse(field, "cannot go to standard output, where the rows that were found go; name a file");
         }
         if let Some((other, _)) = taken.iter().find(|(_, taken)| *taken == plain(path)) {
             let why = format!("\"{}\" is the file of {other}, or stands beside it; name another one", path.display());
-            return Err(SpecError::field(field, why));
+            return refuse(field, why);
         }
         taken.push((field, plain(path)));
     }
@@ -493,7 +489,7 @@ fn day(mine: &ClientMine, keys: &[String]) -> Result<Option<DayPlan>, SpecError>
     if mine.kept.is_none() {
         let why = "says what changed in a table since the last run, which nothing remembers; add kept = { path = \"…\", key = \"…\" } to [mine], or \
                    name the whole table in mine.input.path";
-        return Err(SpecError::field("mine.input.added", why));
+        return refuse("mine.input.added", why);
     }
     let columns = mine.output.iter().flat_map(|output| &output.columns).flatten();
     if let Some(other) = columns.into_iter().find(|column| !keys.contains(column)) {
@@ -501,13 +497,13 @@ fn day(mine: &ClientMine, keys: &[String]) -> Result<Option<DayPlan>, SpecError>
             "\"{other}\" is no key column, and with mine.input.added no more is kept of a row than its key; name key columns, leave it out, or read the \
              whole table with mine.input.path"
         );
-        return Err(SpecError::field("mine.output.columns", why));
+        return refuse("mine.output.columns", why);
     }
     let parts = mine.output.as_ref().and_then(|output| Some((output, output.parts.as_deref()?)));
     if parts.is_some_and(|(output, parts)| parts == "files" || output.format.is_none()) {
         let why = "with mine.input.added the rows are of no file, whose number and format parts could have; write a size, such as \"256 MiB\", and \
                    format = \"csv\" beside it";
-        return Err(SpecError::field("mine.output.parts", why));
+        return refuse("mine.output.parts", why);
     }
     let removed = day.removed.as_ref().map(|path| vesica_table::Input {
         format: input.format.map(table_format),
@@ -526,21 +522,18 @@ pub fn with_ending(path: &Path, ending: &str) -> PathBuf {
 
 /// Fails if a service is no retrieval and its document speaks of one, or if what it says of one cannot be.
 fn retrieval(service: &Service) -> Result<(), SpecError> {
-    let refused = |field: &str, why: &str| Err(SpecError::field(field, why.to_owned()));
     let all_rows = service.accept.contains(&Beyond::AllRows);
     let Service { protocol, by, private, preset, .. } = *service;
-    if !preset.is_fast() && !matches!(protocol, ServiceProtocol::BfvPir | ServiceProtocol::BgvPir) {
-        return refused("service.preset", "is for \"bfv-pir\" and \"bgv-pir\"; leave it out");
+    if preset != Preset::Fast && !matches!(protocol, ServiceProtocol::BfvPir | ServiceProtocol::BgvPir) {
+        return refuse("service.preset", "is for \"bfv-pir\" and \"bgv-pir\"; leave it out");
     }
     if protocol == ServiceProtocol::EcdhOprf {
         return match (by, private, all_rows) {
             (By::Index, ..) => {
-                refused("service.by", "\"ecdh-oprf\" is by key; leave it out, or take protocol = \"piano\"")
+                refuse("service.by", "\"ecdh-oprf\" is by key; leave it out, or take protocol = \"piano\"")
             }
-            (_, Private::Client, _) => refused("service.private", "\"ecdh-oprf\" protects both sides; leave it out"),
-            (.., true) => {
-                refused("service.accept", "\"ecdh-oprf\" tells no rows that were not asked for; leave it out")
-            }
+            (_, Private::Client, _) => refuse("service.private", "\"ecdh-oprf\" protects both sides; leave it out"),
+            (.., true) => refuse("service.accept", "\"ecdh-oprf\" tells no rows that were not asked for; leave it out"),
             _ => Ok(()),
         };
     }
@@ -549,38 +542,38 @@ fn retrieval(service: &Service) -> Result<(), SpecError> {
             "\"{}\" looks rows up by their number: write by = \"index\", or take protocol = \"simple-pir\" to look them up by key",
             protocol.name()
         );
-        return refused("service.by", &why);
+        return refuse("service.by", why);
     }
     if protocol == ServiceProtocol::CkksPir && private == Private::Both {
-        return refused(
+        return refuse(
             "service.private",
             "\"ckks-pir\" gives approximate numbers, which cannot be sealed: write private = \"client\" and accept = [\"all_rows\"] if the \
              rows are public to all clients, or take protocol = \"bfv-pir\"",
         );
     }
     if protocol == ServiceProtocol::CkksPir && service.value_bytes.is_some() {
-        return refused("service.value_bytes", "the numbers of \"ckks-pir\" have one length; leave it out");
+        return refuse("service.value_bytes", "the numbers of \"ckks-pir\" have one length; leave it out");
     }
     if service.expected_queries == 0 {
-        return refused("service.expected_queries", "0 queries need no service; give 1 or more");
+        return refuse("service.expected_queries", "0 queries need no service; give 1 or more");
     }
     match (private, all_rows) {
-        (Private::Client, false) => refused(
+        (Private::Client, false) => refuse(
             "service.accept",
             "is missing: with private = \"client\" every client can read all rows of the table. Write accept = [\"all_rows\"] if the rows \
              are public to all clients, or leave private out to protect them",
         ),
         (Private::Client, _) if service.verifiable => {
-            refused("service.verifiable", "with private = \"client\" there is no function to prove; leave it out")
+            refuse("service.verifiable", "with private = \"client\" there is no function to prove; leave it out")
         }
         (Private::Both, true) => {
-            refused("service.accept", "private = \"both\" tells no rows that were not asked for; leave it out")
+            refuse("service.accept", "private = \"both\" tells no rows that were not asked for; leave it out")
         }
-        (Private::Both, _) if protocol == ServiceProtocol::Download && by == By::Key => refused(
+        (Private::Both, _) if protocol == ServiceProtocol::Download && by == By::Key => refuse(
             "service.protocol",
             "a download of sealed values that are looked up by key is protocol = \"ecdh-oprf\": write that",
         ),
-        _ if by == By::Index && service.values.is_empty() => refused(
+        _ if by == By::Index && service.values.is_empty() => refuse(
             "service.values",
             "is empty: a row that is looked up by its number has nothing to give but values; name columns",
         ),
@@ -592,18 +585,18 @@ fn retrieval(service: &Service) -> Result<(), SpecError> {
 fn input(input: &Input, by: By, scratch: Option<&Path>) -> Result<(vesica_table::Input, Vec<String>), SpecError> {
     if input.value.is_some() {
         let why = "a service adds nothing up; leave it out, or run a job with shared.result = \"sum\"";
-        return Err(SpecError::field("mine.input.value", why));
+        return refuse("mine.input.value", why);
     }
     if !input.identifiers.is_empty() {
         let why = "names columns by identifier, and a service has one key: write keys = [\"COLUMN\"], or run a job with shared.identifiers";
-        return Err(SpecError::field("mine.input.keys", why));
+        return refuse("mine.input.keys", why);
     }
     if by == By::Index && !input.keys.is_empty() {
         let why = "rows are looked up by their number, so the table has no key columns; write keys = []";
-        return Err(SpecError::field("mine.input.keys", why));
+        return refuse("mine.input.keys", why);
     }
     if by == By::Key && input.keys.is_empty() {
-        return Err(SpecError::field("mine.input.keys", "is empty: name the columns that make up the key"));
+        return refuse("mine.input.keys", "is empty: name the columns that make up the key");
     }
     distinct("mine.input.keys", &input.keys)?;
     Ok((input.table(scratch), input.keys.clone()))
@@ -615,22 +608,21 @@ fn guests(spec: &ServerSpec) -> Result<Vec<GuestPlan>, SpecError> {
         let field = format!("mine.clients.{name}");
         check_name("mine.clients", name)?;
         if *name == spec.mine.name {
-            return Err(SpecError::field("mine.clients", format!("\"{name}\" is the server itself")));
+            return refuse("mine.clients", format!("\"{name}\" is the server itself"));
         }
         if client.keys_a_day == 0 || client.requests_a_minute == 0 {
-            return Err(SpecError::field(&field, "0 allows nothing; give 1 or more, or take the client out"));
+            return refuse(&field, "0 allows nothing; give 1 or more, or take the client out");
         }
         let trust = match (&client.fingerprint, &client.ca) {
             _ if spec.service.insecure => None,
             (Some(_), Some(_)) => {
-                let why = "has both fingerprint and ca: recognise the certificate by one of them";
-                return Err(SpecError::field(&field, why));
+                return refuse(&field, "has both fingerprint and ca: recognise the certificate by one of them");
             }
             (None, Some(ca)) => Some(TrustPlan::Ca(ca.clone())),
             (Some(pins), None) => Some(TrustPlan::Pinned(pins.read(&format!("{field}.fingerprint"))?)),
             (None, None) => {
                 let why = format!("is missing: ask {name} for the fingerprint that `vesica cert` printed");
-                return Err(SpecError::field(&format!("{field}.fingerprint"), why));
+                return refuse(&format!("{field}.fingerprint"), why);
             }
         };
         let (keys_a_day, requests_a_minute) = (client.keys_a_day, client.requests_a_minute);
@@ -646,7 +638,7 @@ fn guests(spec: &ServerSpec) -> Result<Vec<GuestPlan>, SpecError> {
         let twin = guests[..at].iter().find(|other| pins(other).iter().any(|pin| own.contains(pin)));
         if let Some(twin) = twin {
             let why = format!("{} and {} have one certificate: nobody could tell who asks", twin.name, guest.name);
-            return Err(SpecError::field("mine.clients", why));
+            return refuse("mine.clients", why);
         }
     }
     Ok(guests)
@@ -677,7 +669,7 @@ fn check_store(store: &Path) -> Result<(), SpecError> {
         None | Some("." | "..") => {
             let why = "does not end in a name, and the key of the function stands beside the store under that name; write the folder's name, \
                        for example store = \"list.store\"";
-            Err(SpecError::field("mine.store", format!("\"{}\" {why}", store.display())))
+            refuse("mine.store", format!("\"{}\" {why}", store.display()))
         }
         Some(_) => Ok(()),
     }
@@ -702,7 +694,7 @@ fn check_signer(mine: &ServerMine) -> Result<(), SpecError> {
         () if signer.starts_with(&mine.store) => "stands in mine.store, which is given away",
         () => return Ok(()),
     };
-    Err(SpecError::field("mine.signer", format!("\"{}\" {why}; name a file of its own", signer.display())))
+    refuse("mine.signer", format!("\"{}\" {why}; name a file of its own", signer.display()))
 }
 
 /// Whether `other` is the file that is called as `path` is, with this ending behind it.

@@ -1,7 +1,7 @@
 //! The documents of a service as they are written. Nothing is checked here but the form.
 
 use crate::connect::Connect;
-use crate::error::SpecError;
+use crate::error::{SpecError, refuse};
 use crate::key::KeyPlace;
 use crate::pins::Pins;
 use crate::rules::Rules;
@@ -36,16 +36,16 @@ pub struct Service {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
     /// What a client looks a row up by. `ecdh-oprf` is by key.
-    #[serde(default, skip_serializing_if = "By::is_key")]
+    #[serde(default, skip_serializing_if = "vesica_types::is_default")]
     pub by: By,
     /// Whose data is protected. `ecdh-oprf` protects both.
-    #[serde(default, skip_serializing_if = "Private::is_both")]
+    #[serde(default, skip_serializing_if = "vesica_types::is_default")]
     pub private: Private,
     /// What clients may learn beyond the rows that they look up, each by its name. `private = "client"` needs `all_rows`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<Beyond>,
     /// For `bfv-pir` and `bgv-pir`: which rings they use.
-    #[serde(default, skip_serializing_if = "Preset::is_fast")]
+    #[serde(default, skip_serializing_if = "vesica_types::is_default")]
     pub preset: Preset,
     /// For `simple-pir`: how many rows a client is expected to look up in one epoch. More of them make longer copies and shorter queries.
     #[serde(default = "default_expected", skip_serializing_if = "is_default_expected")]
@@ -153,15 +153,9 @@ pub enum Hint {
     None,
 }
 
-impl Hint {
-    /// As it stands in a document.
-    pub fn name(self) -> &'static str {
-        match self {
-            Hint::Copied => "copied",
-            Hint::None => "none",
-        }
-    }
+vesica_types::words!(Hint { Copied = "copied", None = "none" });
 
+impl Hint {
     /// Fails if a document speaks of a hint whose protocol has none.
     ///
     /// # Errors
@@ -171,7 +165,7 @@ impl Hint {
             return Ok(());
         }
         let why = format!("is for \"simple-pir\", and the protocol is \"{}\"; leave it out", protocol.name());
-        Err(SpecError::field("service.hint", why))
+        refuse("service.hint", why)
     }
 }
 
@@ -186,19 +180,7 @@ pub enum By {
     Index,
 }
 
-impl By {
-    /// As it stands in a document.
-    pub fn name(self) -> &'static str {
-        match self {
-            By::Key => "key",
-            By::Index => "index",
-        }
-    }
-
-    fn is_key(&self) -> bool {
-        *self == By::Key
-    }
-}
+vesica_types::words!(By { Key = "key", Index = "index" });
 
 /// Whose data a retrieval protects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -211,19 +193,7 @@ pub enum Private {
     Client,
 }
 
-impl Private {
-    /// As it stands in a document.
-    pub fn name(self) -> &'static str {
-        match self {
-            Private::Both => "both",
-            Private::Client => "client",
-        }
-    }
-
-    fn is_both(&self) -> bool {
-        *self == Private::Both
-    }
-}
+vesica_types::words!(Private { Both = "both", Client = "client" });
 
 /// Which rings `bfv-pir` and `bgv-pir` use. Both reach the same security.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -234,13 +204,6 @@ pub enum Preset {
     Fast,
     /// Polynomials of 8192 coefficients modulo up to three primes of 50 bits, and plaintexts modulo 65537.
     Seed,
-}
-
-impl Preset {
-    /// Whether it is the default.
-    pub fn is_fast(&self) -> bool {
-        *self == Preset::Fast
-    }
 }
 
 /// What a service may tell its clients beyond the rows that they look up.
@@ -363,15 +326,11 @@ pub struct Client {
     pub keys_a_day: u64,
     /// Keys that it may ask for besides those of its days, once, until the key of the function is rotated: for a client that keeps answers
     /// (`mine.kept`), whose first run asks for all of its keys.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "vesica_types::is_default")]
     pub keys_at_first: u64,
     /// Requests that it may make a minute.
     #[serde(default = "default_requests")]
     pub requests_a_minute: u32,
-}
-
-fn is_zero(keys: &u64) -> bool {
-    *keys == 0
 }
 
 /// The default of `requests_a_minute`.
@@ -402,7 +361,7 @@ pub struct Asks {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
     /// What rows are looked up by.
-    #[serde(default, skip_serializing_if = "By::is_key")]
+    #[serde(default, skip_serializing_if = "vesica_types::is_default")]
     pub by: By,
     /// Its group.
     #[serde(default = "default_curve")]

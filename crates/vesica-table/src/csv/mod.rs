@@ -15,14 +15,12 @@ use crate::format::{Magic, Packing};
 use crate::scan::{Fields, Mark, Scanner, Want};
 use crate::source::Cursor;
 use crate::table::Header;
-use crate::{Batches, Column, Error, Facts, Form, Format, Source, Table};
-use arrow_array::RecordBatch;
+use crate::{Batches, Column, Emit, Error, Facts, Format, RowIds, Selection, Source, Table};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use first_pass::STRETCH;
 use std::io::{BufReader, Read};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use vesica_types::RowId;
 
 /// The number of rows when no pass has come to the end yet.
 const UNKNOWN: u64 = u64::MAX;
@@ -127,17 +125,10 @@ impl Table for CsvTable {
         self.first_pass(&[keys, values].concat(), workers)
     }
 
-    fn select(
-        &self,
-        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
-        form: Form,
-        columns: &[usize],
-        workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn select(&self, rows: &mut RowIds<'_>, selection: Selection<'_>, emit: &mut Emit<'_>) -> Result<(), Error> {
         match self.marks.get() {
-            Some(marks) => self.pick_everywhere(marks, rows, form, columns, workers, emit)?,
-            None => self.pick(self.scan()?, rows, form, columns, emit)?,
+            Some(marks) => self.pick_everywhere(marks, rows, selection, emit)?,
+            None => self.pick(self.scan()?, rows, selection, emit)?,
         }
         self.source.check()
     }

@@ -3,11 +3,10 @@
 
 use super::CsvTable;
 use super::batch::{Lines, Texts};
-use crate::in_turn::{Emit, in_turn};
+use crate::in_turn::in_turn;
 use crate::scan::{Fields, Mark, Scanner, Want};
 use crate::source::Cursor;
-use crate::{Error, Form};
-use arrow_array::RecordBatch;
+use crate::{Emit, Error, Form, RowIds, Selection};
 use std::io::Read;
 use std::sync::Arc;
 use vesica_types::RowId;
@@ -23,10 +22,9 @@ impl CsvTable {
     pub(super) fn pick(
         &self,
         mut scanner: Scanner,
-        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
-        form: Form,
-        places: &[usize],
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
+        rows: &mut RowIds<'_>,
+        Selection { form, columns: places, .. }: Selection<'_>,
+        emit: &mut Emit<'_>,
     ) -> Result<(), Error> {
         let columns = self.columns.len();
         let want = match form {
@@ -78,25 +76,23 @@ impl CsvTable {
         Ok(())
     }
 
-    /// Hands `rows` to `emit`, in `workers` segments at a time. Segments of which no row is wanted are not read.
+    /// Hands `rows` to `emit`, in several segments at a time. Segments of which no row is wanted are not read.
     pub(super) fn pick_everywhere(
         &self,
         marks: &[Mark],
-        rows: &mut dyn Iterator<Item = Result<RowId, Error>>,
-        form: Form,
-        places: &[usize],
-        workers: usize,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<(), Error>,
+        rows: &mut RowIds<'_>,
+        selection: Selection<'_>,
+        emit: &mut Emit<'_>,
     ) -> Result<(), Error> {
         self.source.begin()?;
         // A reader may have to hold what stands between two marks more than once.
         let longest = marks.windows(2).map(|pair| pair[1].offset - pair[0].offset).max().unwrap_or(0);
-        let workers = workers * LONG / usize::try_from(longest).unwrap_or(usize::MAX).max(LONG);
+        let workers = selection.workers * LONG / usize::try_from(longest).unwrap_or(usize::MAX).max(LONG);
         let mut tasks = Tasks { marks, wanted: rows.next().transpose()?, rows };
         let work = |Task { from, bytes, rows }, emit: &mut Emit<'_>| {
             let input = Box::new(Cursor::new(&self.source, from.offset).take(bytes));
             let scanner = Scanner::at(from, self.source.clone(), input);
-            self.pick(scanner, &mut rows.into_iter().map(Ok), form, places, emit)
+            self.pick(scanner, &mut rows.into_iter().map(Ok), selection, emit)
         };
         in_turn(workers, || tasks.next(), work, emit)
     }
@@ -114,7 +110,7 @@ struct Task {
 struct Tasks<'a> {
     marks: &'a [Mark],
     wanted: Option<RowId>,
-    rows: &'a mut dyn Iterator<Item = Result<RowId, Error>>,
+    rows: &'a mut RowIds<'a>,
 }
 
 impl Tasks<'_> {

@@ -2,9 +2,12 @@
 
 use super::second_pass::TASK_ROWS;
 use super::*;
+use crate::Form;
 use arrow_array::ArrayRef;
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use proptest::prelude::*;
+use vesica_types::RowId;
 
 fn table(path: &std::path::Path, stretch: u64) -> CsvTable {
     CsvTable { stretch, ..CsvTable::open(Source::plain(path).unwrap()).unwrap() }
@@ -27,7 +30,7 @@ fn select(table: &CsvTable, rows: &[u64], form: Form, workers: usize) -> Result<
     };
     let columns: &[usize] = if form == Form::Arrow { &[1, 0] } else { &[] };
     let mut rows = rows.iter().map(|&row| Ok(RowId(row)));
-    let selected = table.select(&mut rows, form, columns, workers, &mut emit);
+    let selected = table.select(&mut rows, Selection { form, columns, workers }, &mut emit);
     selected.map(|()| out).map_err(|e| e.to_string())
 }
 
@@ -189,7 +192,8 @@ fn rows_come_in_order_however_often_they_are_wanted() {
     // An error of whoever takes the rows ends the workers too.
     let mut rows = (0..1000).map(|i| Ok(RowId(i)));
     let mut full = |_| Err(Error::Bug("full".into()));
-    let error = table.select(&mut rows, Form::Verbatim, &[], 3, &mut full).unwrap_err();
+    let error =
+        table.select(&mut rows, Selection { form: Form::Verbatim, columns: &[], workers: 3 }, &mut full).unwrap_err();
     assert!(error.to_string().contains("full"), "{error}");
 }
 

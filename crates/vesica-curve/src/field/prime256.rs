@@ -16,7 +16,7 @@
 //! [`Lanes::part_hi`]), of which the low ones are -2^51 or more: the five of a column are not below -5·2^51. So columns start
 //! with [`LENT`] = 16·2^51, which the next one owes. What `fold` subtracts is below 4.3·2^51, and so every column but the
 //! last stays above 2^51, as a word, and can be shifted; the last one can be -8 and more until it is carried, as the value
-//! is not negative. With [`LENT`] a column is below 2^56, and below 2^57 when it is folded.
+//! is not negative. With [`LENT`] a column of a product is below 2^56.1, and a quotient of Montgomery's reduction below 2^57.
 
 use super::{Formula, Lanes};
 use std::marker::PhantomData;
@@ -62,11 +62,12 @@ pub(crate) trait Prime: Copy + Send + Sync + 'static {
     /// Whether products are inlined; see [`Hot`].
     const HOT: bool = false;
 
-    /// Reduces columns below 2^60 to a raw element below 2^257.9 if the factors were below 2^258.8; columns below 2^58. Where
-    /// products are made of parts, it takes columns below 2^57.
+    /// Reduces columns below 2^60 to a raw element below 2^258.1 if the factors were below 2^258.8; columns below 2^58. What the
+    /// columns held beside the product is added to both.
     fn fold<V: Lanes>(columns: Columns<V>) -> Limbs<V>;
-    /// Replaces the bits of a raw element from 2^256 on by what they are worth below: after [`carry`], it is tight.
-    /// Columns must be below 2^58 and, because some primes subtract there, the lower four at least 2^51.
+    /// Replaces the bits of a raw element from 2^256 on by what they are worth below: after [`carry`], it is tight. Columns must
+    /// be below 2^60 and the last one below 2^58. Some primes subtract from the lower four, so there these must be at least
+    /// 2^51, and the value below 2^260.
     fn trim<V: Lanes>(raw: Limbs<V>) -> Limbs<V>;
 }
 

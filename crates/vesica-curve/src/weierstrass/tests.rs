@@ -120,7 +120,7 @@ const COINS: [u8; 32] = [7; 32];
 struct FieldOps<'a, F>(&'a [[u64; 5]], PhantomData<F>);
 
 impl<F: Prime> Kernel for FieldOps<'_, F> {
-    type Out = Vec<[[u64; 5]; 6]>;
+    type Out = Vec<[[u64; 5]; 10]>;
     #[inline(always)]
     fn run<V: Lanes>(self) -> Self::Out {
         let mut out = Vec::new();
@@ -136,6 +136,11 @@ impl<F: Prime> Kernel for FieldOps<'_, F> {
                 let (a, b): (Limbs<V>, Limbs<V>) = (splat(*a), load(&rows, 0));
                 let tight_a = prime256::tight::<F, V>(prime256::add(&a, &splat(Held::<F>::BIAS)));
                 let tight_b = prime256::tight::<F, V>(prime256::add(&b, &splat(Held::<F>::BIAS)));
+                let product = mul_raw::<F, V>(&a, &b);
+                let square = square_raw::<F, V>(&tight_b);
+                let thrice = ripple(prime256::add(&prime256::add(&square, &square), &square));
+                let minuses = prime256::add(&minus::<F, V>(&tight_a), &minus::<F, V>(&tight_b));
+                let twice = mul_add::<F, V>(&a, &b, &product);
                 let results = [
                     mul::<F, V>(&a, &b),
                     carry(mul_loose::<F, V>(&mul_loose::<F, V>(&a, &b), &b).map(|limb| limb.and(V::splat(LOW_52)))),
@@ -143,6 +148,10 @@ impl<F: Prime> Kernel for FieldOps<'_, F> {
                     carry(square_add_twice::<F, V>(&b, &minus::<F, V>(&tight_a))),
                     prime256::tight::<F, V>(mul_add::<F, V>(&a, &b, &minus::<F, V>(&tight_b))),
                     prime256::tight::<F, V>(prime256::add(&tight_a, &minus::<F, V>(&tight_b))),
+                    prime256::tight::<F, V>(prime256::add(&product, &minuses)),
+                    prime256::tight::<F, V>(prime256::add(&twice, &splat(Held::<F>::BIAS))),
+                    mul::<F, V>(&thrice, &ripple(product)),
+                    carry(product),
                 ];
                 let results = results.map(|result| {
                     let mut rows = [[0u64; 8]; 5];
@@ -161,7 +170,8 @@ impl<F: Prime> Kernel for FieldOps<'_, F> {
 
 fn field_at_its_bounds<F: Prime>() {
     // Values below 2^258.8, the bound of the module: limbs of all ones, of zeros, of single bits, multiples of p.
-    let top = (1 << 50) + (1 << 49) + (1 << 48) - 1; // 1.75 · 2^258 < 2^258.8
+    let top = (1 << 50) + (1 << 49) + (1 << 48) - 1; // 1.75 · 2^258, a little above 2^258.8
+    let both = (1 << 52) - (1 << 26) + 1;
     let mut values: Vec<[u64; 5]> = vec![
         [0; 5],
         [1, 0, 0, 0, 0],
@@ -174,6 +184,10 @@ fn field_at_its_bounds<F: Prime>() {
         // With limbs of all ones, these have the least low parts (-2^51 + 1) and the largest (2^51 - 1).
         [(1 << 51) - 1, (1 << 51) - 1, (1 << 51) - 1, (1 << 51) - 1, (1 << 50) - 1],
         [(1 << 51) + 1, (1 << 51) + 1, (1 << 51) + 1, (1 << 51) + 1, (1 << 50) + 1],
+        // With odd limbs, all low parts of these are halfway between two multiples of 2^52.
+        [1 << 51, 1 << 51, 1 << 51, 1 << 51, 1 << 50],
+        // Of this one's square, both parts are near 2^52: column 4 is the largest there is.
+        [both, both, both, both, (1 << 26) + 2],
         // The sum of one's products is negative in column 4 alone.
         [3 << 50, 0, 0, 0, 0],
         [0, 0, 0, 0, 1],
@@ -189,6 +203,19 @@ fn field_at_its_bounds<F: Prime>() {
         values.push(x);
     }
     let p = big(F::P);
+    // Montgomery's reduction makes about 2^208 of the product of these and 1: the last column of the raw result is negative.
+    for i in 9..30u64 {
+        let quotient = (BigUint::from(i) << 208) + (BigUint::from(numbers.next()) << (3 * i));
+        let multiple = &quotient * &p;
+        let x: BigUint = (((&multiple >> 260) + 1u8) << 260) - multiple;
+        let mut digits = x.to_u64_digits();
+        digits.resize(5, 0);
+        let mut x = limbs([digits[0], digits[1], digits[2], digits[3]]);
+        x[4] |= digits[4] << 48;
+        if x[4] < top {
+            values.push(x);
+        }
+    }
     let value = |x: [u64; 5]| x.iter().rev().fold(BigUint::ZERO, |sum, limb| (sum << 52) + limb);
     let one = BigUint::from(1u8);
     let r_inverse = (one.clone() << F::DOMAIN).modinv(&p).unwrap();
@@ -205,6 +232,10 @@ fn field_at_its_bounds<F: Prime>() {
                 (&b * &b + (&p - &a) * 2u8) % &p,
                 (&a * &b + (&p - &b)) % &p,
                 (&a + (&p - &b)) % &p,
+                (&a * &b + (&p - &a) + (&p - &b)) % &p,
+                &a * &b * 2u8 % &p,
+                &b * &b * 3u8 * &a * &b % &p,
+                &a * &b % &p,
             ];
             for (i, (result, want)) in results.iter().zip(want).enumerate() {
                 assert_eq!(value(*result), want, "{backend}, operation {i}");

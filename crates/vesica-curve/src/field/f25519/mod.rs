@@ -559,6 +559,12 @@ mod tests {
                     is(x.neg(), &p - &na, "-a");
                     is(x.twice().plus(y.squared_raw()).carry(), &na + &na + &nb * &nb, "2a + b²");
                     is(x.twice().minus(y.squared_raw()).carry(), &na + &na + (&p - &nb) * &nb, "2a - b²");
+                    let raw = y.squared_raw();
+                    let sums = x.times(&y).minus(raw).plus(raw).plus(raw);
+                    is(sums.carry(), &na * &nb + &nb * &nb, "a·b - b² + 2b²");
+                    let twice = x.times(&y).twice().plus(raw).plus(raw);
+                    is(twice.carry(), (&na * &nb + &nb * &nb) * 2u8, "2·a·b + 2b²");
+                    is(x.times(&y).twice().minus(raw).carry(), &na * &nb * 2u8 + (&p - &nb) * &nb, "2·a·b - b²");
                     is(Fe::from_canonical(x.to_words()), na, "a by its words");
                 }
                 is_inverse(&Fe::<V>(splat(*a)));
@@ -596,6 +602,11 @@ mod tests {
             [(1 << 51) - 19, (1 << 51) - 1, (1 << 51) - 1, (1 << 51) - 1, (1 << 51) - 1]
         };
         let mut out = vec![[top, top, top, top, last], p, [0; 5]];
+        // Split at bit 51, the low parts of products of these and odd limbs are halfway between two multiples of 2^51; next to
+        // them they are least and largest.
+        for half in [(1 << 50) - 1, 1 << 50, (1 << 50) + 1] {
+            out.push([half, half, half, half, if r == 52 { half >> 4 } else { half }]);
+        }
         for k in 0..5 {
             for value in [1, if k == 4 { last } else { top }] {
                 let mut one = [0; 5];

@@ -38,9 +38,9 @@ for last in (False, False, True):
             raise
         ray.shutdown()
 
-secrets: list[bytes] = []
-keep = vesica.ray._keeper.keep
-vesica.ray._keeper.keep = lambda start, keeper: (secrets.append(bytes_of(start.secret)), keep(start, keeper))[1]
+secrets: list[tuple[bytes, bytes]] = []
+hold = vesica.ray._engine.Engine.hold
+vesica.ray._engine.Engine.hold = lambda self, start: (kit := hold(self, start), secrets.append((bytes_of(start.secret), self._keeper.token)))[0]
 costs: list[str] = []
 serves = vesica.ray._engine.Doors.serve
 vesica.ray._engine.Doors.serve = lambda self, *of: (costs.extend(found := serves(self, *of)), found)[1]
@@ -99,30 +99,8 @@ def run(job: dict[str, Any], data: str, storage: str, output: str, ids: str | No
     told |= {"begun": peer.answered // peer.unit_capacity, "units": report.chosen.units, "lanes": report.chosen.lanes, "version": peer.version}
     told |= {"page": "<svg" in report.html(), "place": str(Path(storage).parent) in report.to_json(), "costs": len(costs)}
     if held is not None:
-        told["stands"] = kept({"mark": mark, "secret": secrets[-1], "key": key.encode()})
-    return told
-
-
-def doors() -> dict[str, Any]:
-    """What doors hear of a keeper: two that wait for its word, one that comes behind it, and one whose keeper ends."""
-    keeper = vesica.ray._keeper.started()
-    over, end = keeper.actor.over, keeper.actor.end
-    first = [over.remote(3, None) for _ in range(2)]
-    # Of another attempt. Others are answered meanwhile.
-    ray.get(end.remote(2, True))
-    told: dict[str, Any] = {"public": len(ray.get(keeper.public)), "waiting": len(ray.wait(first, num_returns=2, timeout=1)[1])}
-    ray.get(end.remote(3, False))
-    told["soon"] = ray.get(first, timeout=60)
-    second = [over.remote(3, False) for _ in range(2)]
-    ray.get([end.remote(3, True), end.remote(3, False)])
-    told["now"] = ray.get(second, timeout=60)
-    told["late"] = ray.get(over.remote(3, None), timeout=60)
-    waits = over.remote(4, None)
-    ray.kill(keeper.actor)
-    try:
-        told["gone"] = ray.get(waits, timeout=60)
-    except ray.exceptions.ActorDiedError:
-        told["gone"] = "no keeper"
+        secret, token = secrets[-1]
+        told["stands"] = kept({"mark": mark, "secret": secret, "token": token, "key": key.encode()})
     return told
 
 
@@ -154,5 +132,5 @@ def nodes() -> dict[str, Any]:
     return {"said": found}
 
 
-serve({"run": run, "doors": doors, "nodes": nodes})
+serve({"run": run, "nodes": nodes})
 ray.shutdown()

@@ -280,7 +280,6 @@ class Run:
 
     def _run(self) -> Report:
         try:
-            self.on.prepare()
             while True:
                 try:
                     return self._rest(self._meet())
@@ -393,6 +392,8 @@ class Run:
             self.begun.add(start.run)
             self.there.put(f"{start.run}/shape", [json.dumps([start.units, start.lanes]).encode()])
             self.name = start.run
+            # Whoever joined while the other side was awaited asks for nothing.
+            self.watch.look()
             self.work = rows.Work(self.on.hold(start), self.address, start.run)
         return self.work
 

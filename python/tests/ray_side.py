@@ -91,7 +91,11 @@ def run(job: dict[str, Any], data: str, storage: str, output: str, ids: str | No
             part = next(Path(output).glob("*.parquet"))
             stranger = shutil.copyfile(part, part.with_name("part-999999.parquet"))
     rows, report = matched
-    count = None if rows is None else rows.count()
+    # How many there are is known without reading them.
+    read = [] if rows is None else list(rows.select_columns(["n"]).iter_batches(batch_size=None, batch_format="pyarrow"))
+    assert all(batch.column_names == ["n"] for batch in read)
+    count = None if rows is None else sum(batch.num_rows for batch in read)
+    assert rows is None or rows.count() == count
     if stranger is not None:
         stranger.unlink()
     phases, peer = dict(report.phases()), report.chosen.peers[0]

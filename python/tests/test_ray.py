@@ -302,22 +302,34 @@ def test_a_dataset_is_of_the_parts_that_the_run_has_written(tmp_path: Path, monk
 
     source = drive.Placed(tmp_path / "out", True, "alice")
     own = source.output.begin("a-run")
-    source.told = [own.put(number, lambda path: pq.write_table(pa.table({"n": [1]}), path)) for number in (0, 7)]
+    table = pa.table({"n": [1, 2], "of": ["a", "b"], "m": [3, 4]})
+    source.told = [own.put(number, lambda path: pq.write_table(table, path)) for number in (0, 7, 8)]
     source.see("a-run")
     source.commit("a-run")
-    read = _run._reader(source.output)
     pq.write_table(pa.table({"n": [2]}), tmp_path / "out" / "part-000003.parquet")
-    parts = [f"part-{number:06}.parquet" for number in (0, 7)]
-    read_by = SimpleNamespace(map_batches=lambda part, **how: part)
-    asked: list[str] = []
-    monkeypatch.setattr(ray.data, "from_items", lambda items, **how: asked.extend(item["part"] for item in items) or read_by)
-    rows = list(read()(pa.table({"part": parts})))
-    assert asked == parts and pa.concat_tables(rows).column("n").to_pylist() == [1, 1]
+    monkeypatch.setattr(ray.data, "read_datasource", lambda source: source)
+    parts, decoded = _run._dataset(source.output), []
+    read = pq.ParquetFile.iter_batches
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda self, **how: decoded.append(how["columns"]) or read(self, **how))
+    tasks = parts.get_read_tasks(2)
+    assert [task.metadata.num_rows for task in tasks] == [2, 4] and all(task.schema == table.schema for task in tasks)
+    assert pa.concat_tables(rows for task in tasks for rows in task()) == pa.concat_tables([table] * 3)
+    # A Dataset that asks for some columns has these decoded alone, in the order in which it asks.
+    some = parts.apply_projection({"m": "m", "n": "n"})
+    decoded.clear()
+    (task,) = some.get_read_tasks(1)
+    assert pa.concat_tables(task()) == pa.concat_tables([table.select(["m", "n"])] * 3)
+    assert decoded == [["m", "n"]] * 3 and task.schema.names == ["m", "n"]
+    assert some.get_projection_map() == {"m": "m", "n": "n"} and parts.get_projection_map() is None
+    (task,) = some.apply_projection({"n": "n"}).get_read_tasks(1)
+    assert pa.concat_tables(task()).column_names == ["n"]
+    (task,) = parts.apply_projection({}).get_read_tasks(1)
+    assert sum(rows.num_rows for rows in task()) == 6
     # Another run's rows would stand beside this run's report.
     pq.write_table(pa.table({"n": [3]}), tmp_path / "another.parquet")
-    os.replace(tmp_path / "another.parquet", tmp_path / "out" / parts[1])
+    os.replace(tmp_path / "another.parquet", tmp_path / "out" / "part-000007.parquet")
     with pytest.raises(vesica.InputError, match="part-000007.parquet: is gone, or not the file"):
-        read()
+        _run._dataset(source.output)
 
 
 class Waits:

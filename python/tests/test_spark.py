@@ -263,6 +263,24 @@ def test_the_token_comes_with_the_task(port: int) -> None:
         assert str(held.token) not in repr(kit)
 
 
+def test_a_frame_is_of_the_parts_that_the_run_has_written(tmp_path: Path) -> None:
+    """It was of whatever stood in the folder."""
+    from vesica._cluster import drive
+    from vesica.spark import _run
+
+    source = drive.Placed(tmp_path / "out", True, "bob")
+    own = source.output.begin("a-run")
+    source.told = [own.put(number, lambda path: pq.write_table(pa.table({"n": [1]}), path)) for number in (0, 7)]
+    source.see("a-run")
+    source.commit("a-run")
+    (tmp_path / "out" / "part-000003.parquet").write_bytes(b"of somebody else")
+    session = SimpleNamespace(read=SimpleNamespace(parquet=lambda *paths: paths))
+    assert _run._read(session, source.output) == tuple((tmp_path / "out" / f"part-{n:06}.parquet").as_uri() for n in (0, 7))
+    (tmp_path / "out" / "part-000007.parquet").unlink()
+    with pytest.raises(vesica.InputError, match="part-000007.parquet: is gone, or not the file"):
+        _run._read(session, source.output)
+
+
 def test_a_cluster_that_talks_in_clear_is_refused_or_accepted_by_name() -> None:
     from vesica.spark import _engine
 

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .._errors import ConfigError
+from .._errors import ConfigError, InputError
 from . import storage
 from .storage import to_disk
 
@@ -67,6 +67,9 @@ class Output(Protocol):
 
     def parts(self) -> list[Part]:
         """The parts that are in their place."""
+
+    def standing(self) -> list[Part]:
+        """The same, and each is still what this run has put there: they may be asked for long behind the run."""
 
 
 def output(given: str | os.PathLike[str], party: str) -> Output:
@@ -140,12 +143,23 @@ def named(parts: Collection[Part], names: Collection[str]) -> list[Part]:
     return [before.get(name, (name, 0, 0)) for name in names]
 
 
-def tables(address: str, name: str) -> Iterator[pa.Table]:
-    """The rows of a part, some at a time: at first none, for those who ask for no more than the columns."""
+def tables(address: str, name: str, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    """The rows of a part, some at a time: at first none, for those who ask for no more than the columns. Of these all, or some by their names."""
     with pq.ParquetFile(storage.opened(address).open(name)) as file:
-        yield file.schema_arrow.empty_table()
-        for batch in file.iter_batches():
-            yield pa.Table.from_batches([batch])
+        none = file.schema_arrow.empty_table()
+        yield none if columns is None else none.select(columns)
+        for batch in file.iter_batches(columns=columns):
+            table = pa.Table.from_batches([batch])
+            yield table if columns is None else table.select(columns)
+
+
+def _stands(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is written anew; none if it is not there."""
+    with contextlib.suppress(FileNotFoundError):
+        found = os.stat(path)
+        # The number of a file may change by itself where a program serves the folder, as that of a bucket.
+        return found.st_size, found.st_mtime_ns
+    return None
 
 
 class Folder:
@@ -154,6 +168,8 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path, self.address = path, str(path)
         self._parts: list[Part] = []
+        #: What was seen of each file when it had come to its place.
+        self._were: dict[str, tuple[int, int] | None] = {}
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             # Another program's rows are never replaced, and nothing in a folder says that they are this run's.
             killed = (
@@ -190,9 +206,16 @@ class Folder:
         folder.chmod(self.path.stat().st_mode & 0o777)
         os.replace(folder, self.path)
         to_disk(self.path.parent)
-        self._parts = seen
+        self._parts, self._were = seen, {name: _stands(self.path / name) for name, _, _ in seen}
 
     def parts(self) -> list[Part]:
+        return self._parts
+
+    def standing(self) -> list[Part]:
+        for name, was in self._were.items():
+            if _stands(self.path / name) != was:
+                why = "is gone, or not the file that this run has written; ask for the rows before the folder is written to again"
+                raise InputError(f"{self.path / name}: {why}")
         return self._parts
 
     def _names(self, run: str) -> list[str]:
@@ -264,6 +287,10 @@ class Objects:
             self._over(run)
 
     def parts(self) -> list[Part]:
+        return self._parts
+
+    def standing(self) -> list[Part]:
+        # They have the name of their run.
         return self._parts
 
     def _over(self, run: str) -> None:

@@ -101,10 +101,11 @@ def match(
 
 
 def _read(session: Any, place: output.Output) -> Any:
+    # Whatever else has come to lie there is not of this run.
+    names = [name for name, _, _ in place.standing()]
     if "://" not in place.address:
-        return session.read.parquet(Path(place.address).as_uri())
+        return session.read.parquet(*((Path(place.address) / name).as_uri() for name in names))
     # By what wrote them: Spark has a client of a store only where somebody has given it one, by another name for each.
-    names = [name for name, _, _ in place.parts()]
     plain, types = _types(next(output.tables(place.address, names[0])).schema)
     return _engine.numbers(session, len(names)).mapInArrow(_ReadParts(place.address, names, plain), types)
 

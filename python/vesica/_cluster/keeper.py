@@ -33,7 +33,7 @@ WAITS = 20
 #: Seconds before a door asks again that had no answer.
 AGAIN = 0.1
 
-#: Workers that are answered at once, and doors that wait.
+#: Workers that are answered at once; doors that wait, or connections that nobody has taken yet.
 AT_ONCE, DOORS = 64, 1 << 12
 
 #: Bytes of an answer, at most.
@@ -113,9 +113,9 @@ class Keeper:
         """Listens at this address, or if that is not one of this machine's own, at all of them."""
         self._start, self._secret = start.to_bytes(), start.secret
         try:
-            self._listener = socket.create_server((host, 0), backlog=AT_ONCE)
+            self._listener = socket.create_server((host, 0), backlog=DOORS)
         except OSError:
-            self._listener = socket.create_server(("", 0), backlog=AT_ONCE)
+            self._listener = socket.create_server(("", 0), backlog=DOORS)
         self.port = self._listener.getsockname()[1]
         self.name, self.token = secrets.token_hex(16), secrets.token_bytes(TOKEN)
         self._seats, self._doors, self._closed = BoundedSemaphore(AT_ONCE), BoundedSemaphore(DOORS), Event()

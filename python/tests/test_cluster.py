@@ -1439,18 +1439,20 @@ def heard_of(kit: keeper.Kit, answer: bytes = b"") -> list[bytes]:
     with socket.create_server(("127.0.0.1", 0)) as listens:
 
         def listen() -> None:
-            link, _ = listens.accept()
-            with link:
-                sent.append(link.recv(1 << 16))
-                link.sendall(answer)
+            for _ in range(keeper.TRIES):
+                link, _ = listens.accept()
+                with link:
+                    sent.append(link.recv(1 << 16))
+                    link.sendall(answer)
 
         thread = threading.Thread(target=listen)
         thread.start()
         sent.append(vesica._core.Recipient().public)
-        with pytest.raises(vesica.NetworkError, match="the driver does not answer at 127.0.0.1"):
+        with pytest.raises(vesica.ConfigError, match="the driver does not answer at 127.0.0.1"):
             Asks("127.0.0.1", listens.getsockname()[1], kit.name, kit.token()).ask(sent[0])
         thread.join()
-    return sent
+    # A worker that asks again says the same.
+    return list(dict.fromkeys(sent))
 
 
 def test_who_asks_the_driver_without_its_token_is_told_nothing(port: int) -> None:
@@ -1458,7 +1460,7 @@ def test_who_asks_the_driver_without_its_token_is_told_nothing(port: int) -> Non
     with keeping(start) as (held, kit):
         assert engine.start(kit).run == start.run
         assert bytes_of(engine.start(kit).secret) == bytes_of(start.secret)
-        with pytest.raises(vesica.NetworkError, match="the driver does not answer at 127.0.0.1"):
+        with pytest.raises(vesica.ConfigError, match="the driver does not answer at 127.0.0.1"):
             Asks(kit.host, kit.port, kit.name, bytes(16)).ask(vesica._core.Recipient().public)
 
         def answers(asked: bytes) -> bytes:
@@ -1483,7 +1485,7 @@ def test_who_asks_the_driver_without_its_token_is_told_nothing(port: int) -> Non
         # An answer to another question is not this one's: it would be another secret. Nor is one that was cut, or says that it is long.
         for told in (answer, answer[:-1], answer[:-1] + bytes([answer[-1] ^ 1]), b"\xff" * 64, bytes(64)):
             heard_of(kit, told)
-    with pytest.raises(vesica.NetworkError):
+    with pytest.raises(vesica.ConfigError, match="let every machine of the cluster reach that address"):
         kit.ask(vesica._core.Recipient().public)
 
 

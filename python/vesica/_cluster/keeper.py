@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from threading import BoundedSemaphore, Condition, Event, Thread
 
 from .. import _core
-from .._errors import NetworkError
+from .._errors import ConfigError
 
 #: Seconds that either end waits for the other.
 PATIENCE = 30
@@ -30,8 +30,8 @@ ASKS = 5
 #: Seconds after which a door that there is nothing to say to is told so, and asks again: a connection that nothing passes may be cut unseen.
 WAITS = 20
 
-#: Seconds before a door asks again that had no answer.
-AGAIN = 0.1
+#: Seconds before a question that had no answer is asked again, and how often a worker asks.
+AGAIN, TRIES = 0.1, 3
 
 #: Workers that are answered at once; doors that wait, or connections that nobody has taken yet.
 AT_ONCE, DOORS = 64, 1 << 12
@@ -63,18 +63,25 @@ class Kit:
 
     def ask(self, public: bytes) -> tuple[bytes, bytes]:
         """The start, sealed, and the secret, handed over to whoever has shown this public key."""
-        try:
-            with self._connected() as link:
-                answer = self._answered(link, SECRET + public)
-        except OSError as error:
-            why = f"the driver does not answer at {self.host}:{self.port}, where workers ask for what the run is sealed with"
-            raise NetworkError(f"{why}: {error}; this machine has to reach that address") from None
+        token = self.token()
+        for tries in range(TRIES, 0, -1):
+            try:
+                with self._connected() as link:
+                    answer = _answered(link, token, SECRET + public)
+                break
+            except OSError as error:
+                if tries == 1:
+                    # Of the connection to the other side this says nothing.
+                    why = f"the driver does not answer at {self.host}:{self.port}, where workers ask for what the run is sealed with"
+                    raise ConfigError(f"{why}: {error}; let every machine of the cluster reach that address") from None
+                time.sleep(AGAIN)
         (start,) = struct.unpack_from("<I", answer)
         return answer[4 : 4 + start], answer[4 + start :]
 
     def over(self, attempt: int, heard: bool | None) -> bool | None:
         """Whether the doors of this attempt are to end `now`: as soon as they are to end, and that is another word than was `heard`. None if there is
         none yet. Ask again then."""
+        token = self.token()
         try:
             link = self._connected()
         except ConnectionRefusedError:
@@ -85,7 +92,7 @@ class Kit:
             return None
         try:
             with link:
-                told = self._answered(link, OVER + struct.pack("<qB", attempt, NOTHING if heard is None else heard).ljust(ASKED, b"\0"))[0]
+                told = _answered(link, token, OVER + struct.pack("<qB", attempt, NOTHING if heard is None else heard).ljust(ASKED, b"\0"))[0]
         except OSError:
             time.sleep(AGAIN)
             return None
@@ -94,17 +101,6 @@ class Kit:
     def _connected(self) -> socket.socket:
         return socket.create_connection((self.host, self.port), timeout=PATIENCE)
 
-    def _answered(self, link: socket.socket, question: bytes) -> bytes:
-        token = self.token()
-        link.sendall(question + _mac(token, b"asks", question))
-        (length,) = struct.unpack("<I", _exactly(link, 4))
-        if not 0 < length <= MOST:
-            raise OSError("its answer is none of a driver's")
-        answer = _exactly(link, length)
-        if not hmac.compare_digest(_exactly(link, MAC), _mac(token, b"told", question + answer)):
-            raise OSError("its answer is not by the driver")
-        return answer
-
 
 class Keeper:
     """Answers workers until it is closed."""
@@ -112,10 +108,11 @@ class Keeper:
     def __init__(self, start: _core.Start, host: str) -> None:
         """Listens at this address, or if that is not one of this machine's own, at all of them."""
         self._start, self._secret = start.to_bytes(), start.secret
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._listener = socket.create_server((host, 0), backlog=DOORS)
+            self._listener = socket.create_server((host, 0), family=family, backlog=DOORS)
         except OSError:
-            self._listener = socket.create_server(("", 0), backlog=DOORS)
+            self._listener = socket.create_server(("", 0), family=family, backlog=DOORS)
         self.port = self._listener.getsockname()[1]
         self.name, self.token = secrets.token_hex(16), secrets.token_bytes(TOKEN)
         self._seats, self._doors, self._closed = BoundedSemaphore(AT_ONCE), BoundedSemaphore(DOORS), Event()
@@ -187,6 +184,17 @@ class Keeper:
                 raise OSError("there is no run any more")
             word = self._over.get(attempt, heard)
         return NOTHING if word == heard else int(word)
+
+
+def _answered(link: socket.socket, token: bytes, question: bytes) -> bytes:
+    link.sendall(question + _mac(token, b"asks", question))
+    (length,) = struct.unpack("<I", _exactly(link, 4))
+    if not 0 < length <= MOST:
+        raise OSError("its answer is none of a driver's")
+    answer = _exactly(link, length)
+    if not hmac.compare_digest(_exactly(link, MAC), _mac(token, b"told", question + answer)):
+        raise OSError("its answer is not by the driver")
+    return answer
 
 
 def _mac(token: bytes, of: bytes, what: bytes) -> bytes:

@@ -323,8 +323,10 @@ def test_a_dataset_is_of_the_parts_that_the_run_has_written(tmp_path: Path, monk
     assert some.get_projection_map() == {"m": "m", "n": "n"} and parts.get_projection_map() is None
     (task,) = some.apply_projection({"n": "n"}).get_read_tasks(1)
     assert pa.concat_tables(task()).column_names == ["n"]
-    (task,) = parts.apply_projection({}).get_read_tasks(1)
-    assert sum(rows.num_rows for rows in task()) == 6
+    # Of no column there are as many rows as of all: Ray joins the tables that it is given.
+    for none in (parts.apply_projection({}), some.apply_projection({}), parts.apply_projection({}).apply_projection({"n": "n"})):
+        (task,) = none.get_read_tasks(1)
+        assert task.schema.names == [] and pa.concat_tables(task()).num_rows == 6
     # Another run's rows would stand beside this run's report.
     pq.write_table(pa.table({"n": [3]}), tmp_path / "another.parquet")
     os.replace(tmp_path / "another.parquet", tmp_path / "out" / "part-000007.parquet")

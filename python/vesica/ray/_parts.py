@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from ray.data.block import BlockMetadata
+from ray.data.block import BlockAccessor, BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
 from .._cluster import output
@@ -61,10 +61,12 @@ class Parts(Datasource):
         """The same with these columns only."""
         narrow = copy.copy(self)
         if projection_map is not None:
-            narrow.columns = [name for name in self.columns or projection_map if name in projection_map]
+            narrow.columns = [name for name in (projection_map if self.columns is None else self.columns) if name in projection_map]
         return narrow
 
 
-def _read(address: str, names: list[str], columns: list[str] | None) -> Iterator[pa.Table]:
+def _read(address: str, names: list[str], columns: list[str] | None) -> Iterator[Any]:
     for name in names:
-        yield from output.tables(address, name, columns)
+        for table in output.tables(address, name, columns):
+            # Tables without a column lose their rows when they are joined together. Ray has a way of its own to keep how many there are.
+            yield BlockAccessor.for_block(table).select([]) if columns == [] else table

@@ -327,11 +327,20 @@ def test_a_dataset_is_of_the_parts_that_the_run_has_written(tmp_path: Path, monk
     for none in (parts.apply_projection({}), some.apply_projection({}), parts.apply_projection({}).apply_projection({"n": "n"})):
         (task,) = none.get_read_tasks(1)
         assert task.schema.names == [] and pa.concat_tables(task()).num_rows == 6
+    tasks = parts.get_read_tasks(3)
     # Another run's rows would stand beside this run's report.
     pq.write_table(pa.table({"n": [3]}), tmp_path / "another.parquet")
     os.replace(tmp_path / "another.parquet", tmp_path / "out" / "part-000007.parquet")
     with pytest.raises(vesica.InputError, match="part-000007.parquet: is gone, or not the file"):
         _run._dataset(source.output)
+    # A Dataset that was made before reads them after, on another machine.
+    tasks = pickle.loads(pickle.dumps(tasks))
+    assert pa.concat_tables(tasks[0]()) == table
+    for gone in (False, True):
+        if gone:
+            (tmp_path / "out" / "part-000007.parquet").unlink()
+        with pytest.raises(vesica.InputError, match="part-000007.parquet: is gone, or not the file"):
+            list(tasks[1]())
 
 
 class Waits:

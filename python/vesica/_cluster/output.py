@@ -43,6 +43,10 @@ BEGUN = "_begun"
 #: A part: its name, its rows and its bytes.
 Part = tuple[str, int, int]
 
+#: What changes when a file is written anew: its bytes, and when it was changed. The number of a file may change by itself where a program serves the
+#: folder, as that of a bucket.
+Seen = tuple[int, int]
+
 
 class Output(Protocol):
     """A place for parts."""
@@ -70,6 +74,9 @@ class Output(Protocol):
 
     def standing(self) -> list[Part]:
         """The same, and each is still what this run has put there: they may be asked for long behind the run."""
+
+    def were(self) -> dict[str, Seen]:
+        """What was seen of each part's file, by its name, where another run's may come to stand in its place."""
 
 
 def output(given: str | os.PathLike[str], party: str) -> Output:
@@ -143,9 +150,17 @@ def named(parts: Collection[Part], names: Collection[str]) -> list[Part]:
     return [before.get(name, (name, 0, 0)) for name in names]
 
 
-def tables(address: str, name: str, columns: list[str] | None = None) -> Iterator[pa.Table]:
-    """The rows of a part, some at a time: at first none, for those who ask for no more than the columns. Of these all, or some by their names."""
-    with pq.ParquetFile(storage.opened(address).open(name)) as file:
+def tables(address: str, name: str, columns: list[str] | None = None, was: Seen | None = None) -> Iterator[pa.Table]:
+    """The rows of a part, some at a time: at first none, for those who ask for no more than the columns. Of these all, or some by their names. What
+    is opened `was` seen so, or is refused: whoever reads it may do so long behind whoever looked."""
+    try:
+        opened = storage.opened(address).open(name)
+        changed = was is not None and _seen(os.fstat(opened.fileno())) != was
+    except FileNotFoundError:
+        changed = True
+    if changed:
+        raise InputError(f"{address}/{name}: {CHANGED}")
+    with pq.ParquetFile(opened) as file:
         none = file.schema_arrow.empty_table()
         yield none if columns is None else none.select(columns)
         for batch in file.iter_batches(columns=columns):
@@ -153,13 +168,12 @@ def tables(address: str, name: str, columns: list[str] | None = None) -> Iterato
             yield table if columns is None else table.select(columns)
 
 
-def _stands(path: Path) -> tuple[int, int] | None:
-    """What changes when a file is written anew; none if it is not there."""
-    with contextlib.suppress(FileNotFoundError):
-        found = os.stat(path)
-        # The number of a file may change by itself where a program serves the folder, as that of a bucket.
-        return found.st_size, found.st_mtime_ns
-    return None
+#: Why a part is refused that has come to its place, and was seen there.
+CHANGED = "is gone, or not the file that this run has written; ask for the rows, and read them, before the folder is written to again"
+
+
+def _seen(found: os.stat_result) -> Seen:
+    return found.st_size, found.st_mtime_ns
 
 
 class Folder:
@@ -169,7 +183,7 @@ class Folder:
         self.path, self.address = path, str(path)
         self._parts: list[Part] = []
         #: What was seen of each file when it had come to its place.
-        self._were: dict[str, tuple[int, int] | None] = {}
+        self._were: dict[str, Seen] = {}
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             # Another program's rows are never replaced, and nothing in a folder says that they are this run's.
             killed = (
@@ -206,17 +220,22 @@ class Folder:
         folder.chmod(self.path.stat().st_mode & 0o777)
         os.replace(folder, self.path)
         to_disk(self.path.parent)
-        self._parts, self._were = seen, {name: _stands(self.path / name) for name, _, _ in seen}
+        self._parts, self._were = seen, {name: _seen(os.stat(self.path / name)) for name, _, _ in seen}
 
     def parts(self) -> list[Part]:
         return self._parts
 
     def standing(self) -> list[Part]:
         for name, was in self._were.items():
-            if _stands(self.path / name) != was:
-                why = "is gone, or not the file that this run has written; ask for the rows before the folder is written to again"
-                raise InputError(f"{self.path / name}: {why}")
+            stands = None
+            with contextlib.suppress(FileNotFoundError):
+                stands = _seen(os.stat(self.path / name))
+            if stands != was:
+                raise InputError(f"{self.path / name}: {CHANGED}")
         return self._parts
+
+    def were(self) -> dict[str, Seen]:
+        return self._were
 
     def _names(self, run: str) -> list[str]:
         """The names of the run's parts."""
@@ -292,6 +311,9 @@ class Objects:
     def standing(self) -> list[Part]:
         # They have the name of their run.
         return self._parts
+
+    def were(self) -> dict[str, Seen]:
+        return {}
 
     def _over(self, run: str) -> None:
         """No more parts of the run may be put."""

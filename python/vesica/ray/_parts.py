@@ -18,13 +18,14 @@ class Parts(Datasource):
     """Reads parts by what wrote them, so whatever store could be written to can be read. Ray's own reader would make a column of a folder
     like `day=2026-11-27`, and of several files it fails where aiohttp is not installed: threads meet in a module that cannot be imported.
 
-    Where a Dataset asks for some columns, the others are not decoded."""
+    Where a Dataset asks for some columns, the others are not decoded. A task reads a part long behind the Dataset's making, and looks once more
+    whether it is this run's."""
 
-    def __init__(self, address: str, parts: list[output.Part]) -> None:
+    def __init__(self, place: output.Output) -> None:
         super().__init__()
-        self.address, self.parts = address, parts
+        self.address, self.parts, self.were = place.address, place.standing(), place.were()
         self.columns: list[str] | None = None
-        self.schema: pa.Schema = next(output.tables(address, parts[0][0])).schema
+        self.schema: pa.Schema = next(output.tables(self.address, self.parts[0][0])).schema
 
     def get_name(self) -> str:
         """What Ray's progress calls it."""
@@ -45,7 +46,7 @@ class Parts(Datasource):
         for first, end in zip(ends, ends[1:]):
             some = self.parts[first:end]
             told = BlockMetadata(num_rows=sum(rows for _, rows, _ in some), size_bytes=None, input_files=None, exec_stats=None)
-            read = partial(_read, self.address, [name for name, _, _ in some], columns)
+            read = partial(_read, self.address, {name: self.were.get(name) for name, _, _ in some}, columns)
             tasks.append(ReadTask(read, told, schema=schema, per_task_row_limit=per_task_row_limit))
         return tasks
 
@@ -65,8 +66,8 @@ class Parts(Datasource):
         return narrow
 
 
-def _read(address: str, names: list[str], columns: list[str] | None) -> Iterator[Any]:
-    for name in names:
-        for table in output.tables(address, name, columns):
+def _read(address: str, parts: dict[str, output.Seen | None], columns: list[str] | None) -> Iterator[Any]:
+    for name, was in parts.items():
+        for table in output.tables(address, name, columns, was):
             # Tables without a column lose their rows when they are joined together. Ray has a way of its own to keep how many there are.
             yield BlockAccessor.for_block(table).select([]) if columns == [] else table

@@ -175,7 +175,7 @@ def _dataset(place: output.Output) -> Any:
 
     from ._parts import Parts
 
-    return ray.data.read_datasource(Parts(place.address, place.standing()))
+    return ray.data.read_datasource(Parts(place))
 
 
 class _OfDataset:

@@ -57,13 +57,17 @@ class Kit:
     #: What the secret is handed over under.
     name: str
 
-    def token(self) -> bytes:
-        """What the keeper knows workers by."""
+    def token(self) -> bytes | None:
+        """What the keeper knows workers by; None if the cluster has it no more."""
         raise NotImplementedError
 
     def ask(self, public: bytes) -> tuple[bytes, bytes]:
         """The start, sealed, and the secret, handed over to whoever has shown this public key."""
         token = self.token()
+        if token is None:
+            # Of the connection to the other side this says nothing.
+            why = "the cluster's control store does not have what workers of this run are known by: the run is over, or the store was started anew"
+            raise ConfigError(f"{why}; run again")
         for tries in range(TRIES, 0, -1):
             try:
                 with self._connected() as link:
@@ -82,6 +86,8 @@ class Kit:
         """Whether the doors of this attempt are to end `now`: as soon as they are to end, and that is another word than was `heard`. None if there is
         none yet. Ask again then."""
         token = self.token()
+        if token is None:
+            return True
         try:
             link = self._connected()
         except ConnectionRefusedError:

@@ -256,9 +256,6 @@ def _door(listen: str, work: Work, seats: int) -> list[str]:
         while not heard and not ended.is_set():
             try:
                 word = work.kit.over(work.attempt, heard)
-            except NetworkError:
-                # The run is over.
-                word = True
             except Exception:  # Whatever it is, it is asked again: a door that hears nothing would stay open.
                 ended.wait(LOOK)
                 continue

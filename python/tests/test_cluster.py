@@ -1510,6 +1510,29 @@ def test_who_holds_the_drivers_port_keeps_no_worker_from_it(port: int, monkeypat
         thread.join()
 
 
+def test_who_is_no_driver_and_says_little_keeps_no_task(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte gave it half a minute more, and an answer may have sixteen million."""
+    monkeypatch.setattr(keeper, "PATIENCE", 0.5)
+    monkeypatch.setattr(keeper, "TRIES", 1)
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+
+        def drips() -> None:
+            with listens.accept()[0] as link, contextlib.suppress(OSError):
+                link.sendall((1 << 20).to_bytes(4, "little"))
+                while not over.wait(0.05):
+                    link.sendall(b".")
+
+        thread = threading.Thread(target=drips)
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(vesica.ConfigError, match="the driver does not answer at 127.0.0.1:[0-9]+, .*: timed out; let every machine"):
+            Asks("127.0.0.1", listens.getsockname()[1], "a-run", bytes(16)).ask(bytes(32))
+        assert time.monotonic() - began < 20
+        over.set()
+        thread.join()
+
+
 def test_doors_that_wait_keep_no_worker_from_the_driver(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "AT_ONCE", 1)
     monkeypatch.setattr(keeper, "DOORS", 2)

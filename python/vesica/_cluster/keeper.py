@@ -172,7 +172,7 @@ class Keeper:
                     self._doors.release()
 
     def _question(self, link: socket.socket) -> bytes:
-        asked = _exactly(link, 1 + ASKED + MAC, ASKS)
+        asked = _exactly(link, 1 + ASKED + MAC, time.monotonic() + ASKS)
         link.settimeout(PATIENCE)
         # Who has no token is told nothing, and not what was wrong.
         if not hmac.compare_digest(asked[-MAC:], _mac(self.token, b"asks", asked[:-MAC])):
@@ -194,11 +194,13 @@ class Keeper:
 
 def _answered(link: socket.socket, token: bytes, question: bytes) -> bytes:
     link.sendall(question + _mac(token, b"asks", question))
-    (length,) = struct.unpack("<I", _exactly(link, 4))
+    # All of it, or who is no driver and says little keeps a task for hours.
+    end = time.monotonic() + PATIENCE
+    (length,) = struct.unpack("<I", _exactly(link, 4, end))
     if not 0 < length <= MOST:
         raise OSError("its answer is none of a driver's")
-    answer = _exactly(link, length)
-    if not hmac.compare_digest(_exactly(link, MAC), _mac(token, b"told", question + answer)):
+    answer = _exactly(link, length, end)
+    if not hmac.compare_digest(_exactly(link, MAC, end), _mac(token, b"told", question + answer)):
         raise OSError("its answer is not by the driver")
     return answer
 
@@ -207,12 +209,14 @@ def _mac(token: bytes, of: bytes, what: bytes) -> bytes:
     return hmac.digest(token, of + what, "sha256")
 
 
-def _exactly(link: socket.socket, length: int, within: float | None = None) -> bytes:
+def _exactly(link: socket.socket, length: int, end: float) -> bytes:
+    """So many bytes, if they come until then."""
     pieces = []
-    end = time.monotonic() + (within or 0)
     while length:
-        if within is not None:
-            link.settimeout(max(0.001, end - time.monotonic()))
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        link.settimeout(left)
         piece = link.recv(min(length, 1 << 16))
         if not piece:
             raise OSError("it ended the connection")

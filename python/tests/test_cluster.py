@@ -1533,6 +1533,22 @@ def test_who_is_no_driver_and_says_little_keeps_no_task(port: int, monkeypatch: 
         thread.join()
 
 
+def test_a_driver_without_threads_answers_when_it_has_some_again(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that listens ended, and with it the run: nobody was answered any more."""
+    starts, fails = threading.Thread.start, [1, 1]
+
+    def started(thread: threading.Thread) -> None:
+        if fails and getattr(thread, "_target", None) == held._answer:
+            fails.pop()
+            raise RuntimeError("can't start new thread")
+        starts(thread)
+
+    start = start_of(port, limits={"max_keys": 100})
+    with keeping(start) as (held, kit):
+        monkeypatch.setattr(keeper.Thread, "start", started)
+        assert engine.start(kit).run == start.run and not fails
+
+
 def test_doors_that_wait_keep_no_worker_from_the_driver(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "AT_ONCE", 1)
     monkeypatch.setattr(keeper, "DOORS", 2)

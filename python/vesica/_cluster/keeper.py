@@ -152,7 +152,13 @@ class Keeper:
                 self._seats.release()
                 self._closed.wait(0.1)
                 continue
-            Thread(target=self._answer, args=(link,), daemon=True).start()
+            try:
+                Thread(target=self._answer, args=(link,), daemon=True).start()
+            except RuntimeError:
+                # The system has no thread to give: who asks comes again, and there may be one then.
+                link.close()
+                self._seats.release()
+                self._closed.wait(0.1)
 
     def _answer(self, link: socket.socket) -> None:
         with link, suppress(OSError):

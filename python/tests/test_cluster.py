@@ -1549,6 +1549,24 @@ def test_a_driver_without_threads_answers_when_it_has_some_again(port: int, monk
         assert engine.start(kit).run == start.run and not fails
 
 
+def test_a_question_that_comes_when_the_run_is_over_has_no_answer(port: int) -> None:
+    """A worker on a node that is not let in may have begun to ask before."""
+    start = start_of(port, limits={"max_keys": 100})
+    with keeping(start) as (held, kit):
+        public, sent = heard_of(kit)
+        with socket.create_connection((kit.host, kit.port)) as link:
+            link.sendall(sent[:40])
+            end = time.monotonic() + 30
+            while held._seats._value > keeper.AT_ONCE - 2:
+                # One seat is of who listens, and one of this connection.
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            held.close()
+            with contextlib.suppress(OSError):
+                link.sendall(sent[40:])
+                assert link.recv(1 << 16) == b""
+
+
 def test_doors_that_wait_keep_no_worker_from_the_driver(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "AT_ONCE", 1)
     monkeypatch.setattr(keeper, "DOORS", 2)

@@ -180,8 +180,8 @@ class Keeper:
     def _question(self, link: socket.socket) -> bytes:
         asked = _exactly(link, 1 + ASKED + MAC, time.monotonic() + ASKS)
         link.settimeout(PATIENCE)
-        # Who has no token is told nothing, and not what was wrong.
-        if not hmac.compare_digest(asked[-MAC:], _mac(self.token, b"asks", asked[:-MAC])):
+        # Who has no token is told nothing, and not what was wrong. Nor is anybody whose question came when there is no run any more.
+        if not hmac.compare_digest(asked[-MAC:], _mac(self.token, b"asks", asked[:-MAC])) or self._closed.is_set():
             raise OSError("it is no worker")
         return asked[:-MAC]
 

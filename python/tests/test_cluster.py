@@ -1594,6 +1594,35 @@ def test_doors_that_wait_keep_no_worker_from_the_driver(port: int, monkeypatch: 
         assert waits.result(30) is None and kit.over(1, None) is True, "without a keeper there is no run"
 
 
+def test_what_a_door_was_told_once_is_told_to_no_other_question(port: int) -> None:
+    """Who stood between could keep doors open by what these had heard before: two questions of one door were the same."""
+    start = start_of(port, limits={"max_keys": 100})
+    with keeping(start) as (held, kit), socket.create_server(("127.0.0.1", 0)) as listens:
+        heard: list[bytes] = []
+
+        def between() -> None:
+            for _ in range(2):
+                with listens.accept()[0] as link:
+                    asked = link.recv(1 << 16)
+                    with socket.create_connection((kit.host, kit.port)) as on:
+                        on.sendall(asked)
+                        pieces = []
+                        while piece := on.recv(1 << 16):
+                            pieces.append(piece)
+                    heard.append(b"".join(pieces))
+                    link.sendall(heard[0])
+
+        thread = threading.Thread(target=between)
+        thread.start()
+        door = Asks("127.0.0.1", listens.getsockname()[1], kit.name, kit.token())
+        held.end(0, False)
+        assert door.over(0, None) is False
+        held.end(0, True)
+        assert door.over(0, None) is None and kit.over(0, None) is True
+        thread.join()
+        assert [len(one) for one in heard] == [37, 37] and heard[0] != heard[1]
+
+
 def test_who_joined_while_the_other_side_was_awaited_is_told_nothing(place: Path, port: int) -> None:
     """Who may be told was looked at behind the telling: a node that had joined could ask until then."""
     spec, start = jobs(port, limits={"max_keys": 100})[0], start_of(port, limits={"max_keys": 100})

@@ -98,7 +98,9 @@ class Kit:
             return None
         try:
             with link:
-                told = _answered(link, token, OVER + struct.pack("<qB", attempt, NOTHING if heard is None else heard).ljust(ASKED, b"\0"))[0]
+                asked = struct.pack("<qB", attempt, NOTHING if heard is None else heard)
+                # No answer to another question is one to this.
+                told = _answered(link, token, OVER + asked + secrets.token_bytes(ASKED - len(asked)))[0]
         except OSError:
             time.sleep(AGAIN)
             return None

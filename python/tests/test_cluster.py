@@ -819,7 +819,7 @@ def test_files_of_runs_that_the_other_side_forgot_do_not_stay(place: Path) -> No
     side = object.__new__(drive.Run)
     side.there, side.address, side.on, side.source = there, str(place), Twice(), SimpleNamespace(discard=discarded.append)
     side.work, side.name, side.begun, side.forgotten = None, "kept", drive.Begun({}), []
-    side.watch = SimpleNamespace(look=lambda: None)
+    side.watch = SimpleNamespace(look=lambda: None, told=lambda: None)
     for run in ("kept", "met", "new"):
         side._enter(SimpleNamespace(run=run, units=1, lanes=1))
         assert there.has(f"{run}/shape")
@@ -1634,7 +1634,12 @@ def test_who_joined_while_the_other_side_was_awaited_is_told_nothing(place: Path
     def refuse() -> None:
         raise vesica.ConfigError("the 2 nodes talk without TLS")
 
-    side.watch = SimpleNamespace(look=refuse)
+    side.watch = SimpleNamespace(look=refuse, told=lambda: None)
     with pytest.raises(vesica.ConfigError, match="the 2 nodes"):
         side._enter(start)
     assert not held
+    # One that was seen behind that look had the keeper closed before there was one, and it stayed.
+    side.name, side.watch = None, SimpleNamespace(look=lambda: None, told=refuse)
+    with pytest.raises(vesica.ConfigError, match="the 2 nodes"):
+        side._enter(start)
+    assert held == [start] and side.work is None

@@ -394,7 +394,10 @@ class Run:
             self.name = start.run
             # Whoever joined while the other side was awaited asks for nothing.
             self.watch.look()
-            self.work = rows.Work(self.on.hold(start), self.address, start.run)
+            kit = self.on.hold(start)
+            # And who was seen to join between these two lines: what was to be taken away then was not there yet.
+            self.watch.told()
+            self.work = rows.Work(kit, self.address, start.run)
         return self.work
 
     def _let_go(self, run: str) -> None:

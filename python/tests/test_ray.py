@@ -553,9 +553,32 @@ def test_what_travels_with_a_task_opens_nothing(port: int, monkeypatch: pytest.M
     with pytest.raises(TypeError):
         pickle.dumps(start.secret)
     # Where nodes are told of an address that is not this machine's own.
-    keeper = _kit.Keeper(start, "192.0.2.1")
+    keeper = _kit.Keeper(start, "203.0.113.1")
     with socket.create_connection(("127.0.0.1", keeper.port)):
         keeper.close()
+
+
+def test_a_keeper_that_cannot_begin_leaves_nobody_listening(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from vesica._cluster import keeper
+    from vesica.ray import _kit
+
+    start, listens, create = start_of(port, limits={"max_keys": 100}), [], socket.create_server
+
+    def put(*what: Any, **more: Any) -> None:
+        raise RuntimeError("the control store does not answer")
+
+    monkeypatch.setattr(_kit, "internal_kv", SimpleNamespace(_internal_kv_put=put))
+    monkeypatch.setattr(keeper.socket, "create_server", lambda *at, **how: listens.append(create(*at, **how)) or listens[-1])
+    with pytest.raises(RuntimeError, match="the control store does not answer"):
+        _kit.Keeper(start, "127.0.0.1")
+    assert [one.fileno() for one in listens] == [-1]
+
+    def none(at: tuple[str, int], **how: Any) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(keeper.socket, "create_server", none)
+    with pytest.raises(vesica.ConfigError, match="the driver cannot listen at 127.0.0.1, .*Too many open files; see that"):
+        _kit.Keeper(start, "127.0.0.1")
 
 
 def test_nodes_that_talk_without_tls_are_refused_or_accepted_by_name(

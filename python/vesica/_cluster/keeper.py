@@ -119,8 +119,12 @@ class Keeper:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             self._listener = socket.create_server((host, 0), family=family, backlog=DOORS)
-        except OSError:
-            self._listener = socket.create_server(("", 0), family=family, backlog=DOORS)
+        except OSError as error:
+            try:
+                self._listener = socket.create_server(("", 0), family=family, backlog=DOORS)
+            except OSError:
+                why = f"the driver cannot listen at {host}, where workers are to ask for what the run is sealed with"
+                raise ConfigError(f"{why}: {error}; see that this process may listen there, and run again") from None
         self.port = self._listener.getsockname()[1]
         self.name, self.token = secrets.token_hex(16), secrets.token_bytes(TOKEN)
         self._seats, self._doors, self._closed = BoundedSemaphore(AT_ONCE), BoundedSemaphore(DOORS), Event()

@@ -33,7 +33,12 @@ class Keeper(keeper.Keeper):
 
     def __init__(self, start: _core.Start, host: str) -> None:
         super().__init__(start, host)
-        internal_kv._internal_kv_put(self.name, self.token, namespace=SPACE)
+        try:
+            internal_kv._internal_kv_put(self.name, self.token, namespace=SPACE)
+        except BaseException:
+            # Nobody else knows this keeper yet.
+            self.close()
+            raise
         self.kit = Kit(host, self.port, self.name)
 
     def close(self) -> None:

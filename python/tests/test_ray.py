@@ -350,7 +350,7 @@ class Waits:
         from vesica.ray import _engine, _kit
 
         self.kept: dict[str, bytes] = {}
-        monkeypatch.setattr(_kit, "internal_kv", store_of(self.kept))
+        stored(monkeypatch, self.kept)
         self.keeper = _kit.Keeper(SimpleNamespace(to_bytes=bytes, secret=None), "127.0.0.1")
         self.asked: list[tuple[int, bool | None]] = []
         #: What goes wrong with the next questions.
@@ -404,13 +404,26 @@ class Waits:
             time.sleep(0.005)
 
 
-def store_of(kept: dict[str, bytes]) -> Any:
-    """The control store of a cluster, as Ray's calls have it."""
-    return SimpleNamespace(
-        _internal_kv_get=lambda name, namespace: kept.get(name),
-        _internal_kv_put=lambda name, value, namespace: kept.update({name: value}),
-        _internal_kv_del=lambda name, namespace: kept.pop(name),
-    )
+def stored(monkeypatch: pytest.MonkeyPatch, kept: dict[str, bytes]) -> None:
+    """Makes this the control store of a cluster, as Ray's calls have it."""
+    from vesica.ray import _kit
+
+    monkeypatch.setattr(_kit, "_internal_kv_get", lambda name, namespace: kept.get(name))
+    monkeypatch.setattr(_kit, "_internal_kv_put", lambda name, value, namespace: kept.update({name: value}))
+    monkeypatch.setattr(_kit, "_internal_kv_del", lambda name, namespace: kept.pop(name))
+
+
+def test_a_ray_without_what_is_used_of_it_is_refused_when_it_is_imported() -> None:
+    code = """if True:
+        import ray.experimental.internal_kv as kv
+        del kv._internal_kv_get
+        try:
+            import vesica.ray
+        except ImportError as error:
+            print(error)"""
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    found = re.fullmatch(r"vesica\.ray was written for Ray 2\.60, and Ray (\S+) does not have .*_internal_kv_get.*; pip install 'ray\[data\]==2\.60\.\*'", said.strip())
+    assert found, said
 
 
 def test_a_door_asks_once_and_is_told_when_it_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -535,7 +548,7 @@ def test_what_travels_with_a_task_opens_nothing(port: int, monkeypatch: pytest.M
     from vesica.ray import _kit
 
     kept: dict[str, bytes] = {}
-    monkeypatch.setattr(_kit, "internal_kv", store_of(kept))
+    stored(monkeypatch, kept)
     start = start_of(port, limits={"max_keys": 100})
     keeper = _kit.Keeper(start, "127.0.0.1")
     kit = pickle.loads(pickle.dumps(keeper.kit))
@@ -567,7 +580,7 @@ def test_a_keeper_that_cannot_begin_leaves_nobody_listening(port: int, monkeypat
     def put(*what: Any, **more: Any) -> None:
         raise RuntimeError("the control store does not answer")
 
-    monkeypatch.setattr(_kit, "internal_kv", SimpleNamespace(_internal_kv_put=put))
+    monkeypatch.setattr(_kit, "_internal_kv_put", put)
     monkeypatch.setattr(keeper.socket, "create_server", lambda *at, **how: listens.append(create(*at, **how)) or listens[-1])
     with pytest.raises(RuntimeError, match="the control store does not answer"):
         _kit.Keeper(start, "127.0.0.1")

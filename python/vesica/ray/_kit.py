@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ray.experimental import internal_kv
+from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_put
 
 from .. import _core
 from .._cluster import keeper
@@ -24,7 +24,7 @@ class Kit(keeper.Kit):
 
     def token(self) -> bytes | None:
         """Asks the control store."""
-        found: bytes | None = internal_kv._internal_kv_get(self.name, namespace=SPACE)
+        found: bytes | None = _internal_kv_get(self.name, namespace=SPACE)
         return found
 
 
@@ -34,7 +34,7 @@ class Keeper(keeper.Keeper):
     def __init__(self, start: _core.Start, host: str) -> None:
         super().__init__(start, host)
         try:
-            internal_kv._internal_kv_put(self.name, self.token, namespace=SPACE)
+            _internal_kv_put(self.name, self.token, namespace=SPACE)
         except BaseException:
             # Nobody else knows this keeper yet.
             self.close()
@@ -46,4 +46,4 @@ class Keeper(keeper.Keeper):
         super().close()
         # Where the cluster is gone, so is the token, and what went wrong before is what is told.
         with suppress(Exception):
-            internal_kv._internal_kv_del(self.name, namespace=SPACE)
+            _internal_kv_del(self.name, namespace=SPACE)

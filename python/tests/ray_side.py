@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,12 +126,31 @@ def nodes() -> dict[str, Any]:
             assert time.monotonic() < end
             time.sleep(0.1)
 
+    def reached() -> Iterator[str]:
+        """Whether the second node reaches the driver's, and whether it is said where it does not."""
+        listens = vesica.ray._engine.keeper.listening
+        vesica.ray._engine.reached()
+        yield "reached"
+
+        def walled(host: str) -> socket.socket:
+            bound = socket.socket()
+            bound.bind((host, 0))
+            return bound
+
+        vesica.ray._engine.keeper.listening = walled
+        try:
+            vesica.ray._engine.reached()
+        except vesica.ConfigError as error:
+            yield str(error)
+        finally:
+            vesica.ray._engine.keeper.listening = listens
+
     one = said()
     start = [sys.executable, "-m", "ray.scripts.scripts", "start", f"--address={ray.get_runtime_context().gcs_address}", "--num-cpus=1", f"--object-store-memory={80 << 20}", "--block"]
     with subprocess.Popen(start, stdout=sys.stderr) as second:
         try:
             until(2)
-            found = [one, said(), said(accept=["cluster_without_tls"])]
+            found = [one, said(), said(accept=["cluster_without_tls"]), *reached()]
         finally:
             second.terminate()
     until(1)

@@ -651,6 +651,7 @@ def test_a_node_that_joins_while_a_run_lasts_is_refused(how: str, place: Path, p
     )
     for module in (_network, _engine):
         monkeypatch.setattr(module, "ray", SimpleNamespace(**vars(ray)))
+    monkeypatch.setattr(_engine, "reached", lambda: None)
     monkeypatch.setattr(_network, "has_tls", lambda address: tls[0])
     monkeypatch.setattr(_network, "LOOK", 60 if how == "in the last moment" else 0.01)
     pq.write_table(pa.table({"id": ["a"], "n": [1]}), place / "t.parquet")
@@ -696,9 +697,12 @@ def test_a_node_that_joins_while_a_run_lasts_is_refused(how: str, place: Path, p
 def test_a_cluster_of_two_nodes_is_refused_without_tls(clusters: Clusters) -> None:
     side = clusters.of("alice")
     side.call(do="nodes")
-    one, two, accepted = side.answer(300)["said"]
+    one, two, accepted, reached, walled = side.answer(300)["said"]
     # A job without a name is what is wrong with the others.
     assert one == accepted == "mine: missing field `name`" and two.startswith("the 2 nodes of this cluster talk without TLS: ")
+    # A wall between the nodes that lets pass what is Ray's was found out when the other side had been met.
+    assert reached == "reached"
+    assert re.fullmatch(r"the node at \S+ does not reach the driver's at \S+:\d+, .*refused; let every node reach that address, .*", walled), walled
 
 
 def test_it_is_seen_whether_a_control_store_has_tls(place: Path) -> None:

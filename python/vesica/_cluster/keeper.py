@@ -110,21 +110,26 @@ class Kit:
         return socket.create_connection((self.host, self.port), timeout=PATIENCE)
 
 
+def listening(host: str) -> socket.socket:
+    """Listens at this address, or if that is not one of this machine's own, at all of them."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, 0), family=family, backlog=DOORS)
+    except OSError as error:
+        try:
+            return socket.create_server(("", 0), family=family, backlog=DOORS)
+        except OSError:
+            why = f"the driver cannot listen at {host}, where workers are to ask for what the run is sealed with"
+            raise ConfigError(f"{why}: {error}; see that this process may listen there, and run again") from None
+
+
 class Keeper:
     """Answers workers until it is closed."""
 
     def __init__(self, start: _core.Start, host: str) -> None:
-        """Listens at this address, or if that is not one of this machine's own, at all of them."""
+        """Listens at this address."""
         self._start, self._secret = start.to_bytes(), start.secret
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            self._listener = socket.create_server((host, 0), family=family, backlog=DOORS)
-        except OSError as error:
-            try:
-                self._listener = socket.create_server(("", 0), family=family, backlog=DOORS)
-            except OSError:
-                why = f"the driver cannot listen at {host}, where workers are to ask for what the run is sealed with"
-                raise ConfigError(f"{why}: {error}; see that this process may listen there, and run again") from None
+        self._listener = listening(host)
         self.port = self._listener.getsockname()[1]
         self.name, self.token = secrets.token_hex(16), secrets.token_bytes(TOKEN)
         self._seats, self._doors, self._closed = BoundedSemaphore(AT_ONCE), BoundedSemaphore(DOORS), Event()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event, Thread
@@ -16,10 +17,10 @@ from typing import Any
 import ray
 from ray.util.metrics import Counter
 from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from .. import _core
-from .._cluster import engine, lanes
+from .._cluster import engine, keeper, lanes
 from .._cluster.rows import Work
 from .._errors import ConfigError, InternalError, NetworkError, VesicaError
 from . import _network
@@ -51,7 +52,8 @@ class Engine:
         return int(ray.available_resources().get("object_store_memory", 0) * ROOM)
 
     def watch(self, accept: Sequence[str], refuse: Callable[[], Any]) -> _network.Watch:
-        """Looks for nodes that join."""
+        """Looks for nodes that join. Those that are there reach this one, which is seen before the other side is met."""
+        reached()
         return _network.Watch(accept, refuse)
 
     def hold(self, start: _core.Start) -> Kit:
@@ -208,6 +210,28 @@ class Doors:
         return costs
 
 
+def reached() -> None:
+    """Refuses a cluster of which a node does not reach this one, where its workers are to ask for the secret: a wall between nodes may let pass what is
+    Ray's and nothing else. On each node this begins the worker that cuts rows later."""
+    here, at = ray.get_runtime_context().get_node_id(), addresses()
+    others = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1 and node["NodeID"] != here]
+    if not others:
+        return
+    with keeper.listening(at[here]) as listens:
+        place = at[here], listens.getsockname()[1]
+        asked = {_reaches.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(place): node for node in others}
+        # Of a node that says nothing, the run will hear.
+        for ref in ray.wait(list(asked), num_returns=len(asked), timeout=60)[0]:
+            try:
+                said = _result(ref)
+            except ray.exceptions.RayError:
+                continue  # it is gone, and its tasks go elsewhere
+            if said is not None:
+                why = f"the node at {at[asked[ref]]} does not reach the driver's at {place[0]}:{place[1]}, where workers ask for what the run is sealed with"
+                more = "let every node reach that address, at each port that its system may choose (net.ipv4.ip_local_port_range)"
+                raise ConfigError(f"{why}: {said}; {more}")
+
+
 def addresses() -> dict[str, str]:
     """Where each node is."""
     return {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
@@ -222,6 +246,16 @@ def _counter() -> Counter:
 def tell() -> None:
     """Counts a unit that was finished."""
     _counter().inc(1)
+
+
+@ray.remote(num_cpus=0, max_retries=0)
+def _reaches(place: tuple[str, int]) -> str | None:
+    """What is wrong with the way to this place."""
+    try:
+        with socket.create_connection(place, timeout=10):
+            return None
+    except OSError as error:
+        return str(error)
 
 
 @ray.remote(num_cpus=1, max_retries=-1)

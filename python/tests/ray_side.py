@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +40,9 @@ for last in (False, False, True):
             raise
         ray.shutdown()
 
-secrets: list[bytes] = []
-keep = vesica.ray._keeper.keep
-vesica.ray._keeper.keep = lambda start, keeper: (secrets.append(bytes_of(start.secret)), keep(start, keeper))[1]
+secrets: list[tuple[bytes, bytes]] = []
+hold = vesica.ray._engine.Engine.hold
+vesica.ray._engine.Engine.hold = lambda self, start: (kit := hold(self, start), secrets.append((bytes_of(start.secret), self._keeper.token)))[0]
 costs: list[str] = []
 serves = vesica.ray._engine.Doors.serve
 vesica.ray._engine.Doors.serve = lambda self, *of: (costs.extend(found := serves(self, *of)), found)[1]
@@ -91,7 +93,11 @@ def run(job: dict[str, Any], data: str, storage: str, output: str, ids: str | No
             part = next(Path(output).glob("*.parquet"))
             stranger = shutil.copyfile(part, part.with_name("part-999999.parquet"))
     rows, report = matched
-    count = None if rows is None else rows.count()
+    # How many there are is known without reading them.
+    read = [] if rows is None else list(rows.select_columns(["n"]).iter_batches(batch_size=None, batch_format="pyarrow"))
+    assert all(batch.column_names == ["n"] for batch in read)
+    count = None if rows is None else sum(batch.num_rows for batch in read)
+    assert rows is None or rows.count() == count
     if stranger is not None:
         stranger.unlink()
     phases, peer = dict(report.phases()), report.chosen.peers[0]
@@ -99,30 +105,8 @@ def run(job: dict[str, Any], data: str, storage: str, output: str, ids: str | No
     told |= {"begun": peer.answered // peer.unit_capacity, "units": report.chosen.units, "lanes": report.chosen.lanes, "version": peer.version}
     told |= {"page": "<svg" in report.html(), "place": str(Path(storage).parent) in report.to_json(), "costs": len(costs)}
     if held is not None:
-        told["stands"] = kept({"mark": mark, "secret": secrets[-1], "key": key.encode()})
-    return told
-
-
-def doors() -> dict[str, Any]:
-    """What doors hear of a keeper: two that wait for its word, one that comes behind it, and one whose keeper ends."""
-    keeper = vesica.ray._keeper.started()
-    over, end = keeper.actor.over, keeper.actor.end
-    first = [over.remote(3, None) for _ in range(2)]
-    # Of another attempt. Others are answered meanwhile.
-    ray.get(end.remote(2, True))
-    told: dict[str, Any] = {"public": len(ray.get(keeper.public)), "waiting": len(ray.wait(first, num_returns=2, timeout=1)[1])}
-    ray.get(end.remote(3, False))
-    told["soon"] = ray.get(first, timeout=60)
-    second = [over.remote(3, False) for _ in range(2)]
-    ray.get([end.remote(3, True), end.remote(3, False)])
-    told["now"] = ray.get(second, timeout=60)
-    told["late"] = ray.get(over.remote(3, None), timeout=60)
-    waits = over.remote(4, None)
-    ray.kill(keeper.actor)
-    try:
-        told["gone"] = ray.get(waits, timeout=60)
-    except ray.exceptions.ActorDiedError:
-        told["gone"] = "no keeper"
+        secret, token = secrets[-1]
+        told["stands"] = kept({"mark": mark, "secret": secret, "token": token, "key": key.encode()})
     return told
 
 
@@ -142,17 +126,36 @@ def nodes() -> dict[str, Any]:
             assert time.monotonic() < end
             time.sleep(0.1)
 
+    def reached() -> Iterator[str]:
+        """Whether the second node reaches the driver's, and whether it is said where it does not."""
+        listens = vesica.ray._engine.keeper.listening
+        vesica.ray._engine.reached()
+        yield "reached"
+
+        def walled(host: str) -> socket.socket:
+            bound = socket.socket()
+            bound.bind((host, 0))
+            return bound
+
+        vesica.ray._engine.keeper.listening = walled
+        try:
+            vesica.ray._engine.reached()
+        except vesica.ConfigError as error:
+            yield str(error)
+        finally:
+            vesica.ray._engine.keeper.listening = listens
+
     one = said()
     start = [sys.executable, "-m", "ray.scripts.scripts", "start", f"--address={ray.get_runtime_context().gcs_address}", "--num-cpus=1", f"--object-store-memory={80 << 20}", "--block"]
     with subprocess.Popen(start, stdout=sys.stderr) as second:
         try:
             until(2)
-            found = [one, said(), said(accept=["cluster_without_tls"])]
+            found = [one, said(), said(accept=["cluster_without_tls"]), *reached()]
         finally:
             second.terminate()
     until(1)
     return {"said": found}
 
 
-serve({"run": run, "doors": doors, "nodes": nodes})
+serve({"run": run, "nodes": nodes})
 ray.shutdown()

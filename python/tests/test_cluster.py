@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -27,10 +28,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import vesica
-from conftest import Relay, jobs, plain, start_of
-from vesica._cluster import drive, engine, lanes, output, rows, storage
+from conftest import Relay, bytes_of, jobs, plain, start_of
+from vesica._cluster import drive, engine, keeper, lanes, output, rows, storage
 
-#: What is asked for by its name, as workers ask an actor.
+#: What is asked for by its name, as workers ask the driver.
 HELD: dict[str, Any] = {}
 
 
@@ -64,9 +65,6 @@ class Twice:
 
     def watch(self, accept: Any, refuse: Any) -> Any:
         return nullcontext(SimpleNamespace(look=lambda: None, told=lambda: None))
-
-    def prepare(self) -> None:
-        return None
 
     def hold(self, start: Any) -> Kit:
         kit = Kit(os.urandom(8).hex())
@@ -821,6 +819,7 @@ def test_files_of_runs_that_the_other_side_forgot_do_not_stay(place: Path) -> No
     side = object.__new__(drive.Run)
     side.there, side.address, side.on, side.source = there, str(place), Twice(), SimpleNamespace(discard=discarded.append)
     side.work, side.name, side.begun, side.forgotten = None, "kept", drive.Begun({}), []
+    side.watch = SimpleNamespace(look=lambda: None, told=lambda: None)
     for run in ("kept", "met", "new"):
         side._enter(SimpleNamespace(run=run, units=1, lanes=1))
         assert there.has(f"{run}/shape")
@@ -1415,3 +1414,232 @@ def test_no_worker_imports_pandas(place: Path) -> None:
         rows.numbers_of(found.take(rows.of_numbers(numpy.array([2, 1])))["row"])
         assert not {"pandas", "pyarrow.dataset"} & set(sys.modules), sorted(sys.modules)"""
     subprocess.run([sys.executable, "-c", code], cwd=place, check=True)
+
+
+@dataclass(frozen=True)
+class Asks(keeper.Kit):
+    """A kit that is told its token."""
+
+    told: bytes
+
+    def token(self) -> bytes:
+        return self.told
+
+
+@contextlib.contextmanager
+def keeping(start: Any) -> Iterator[tuple[keeper.Keeper, Asks]]:
+    """A keeper of this start, and how it is asked."""
+    with contextlib.closing(keeper.Keeper(start, "127.0.0.1")) as made:
+        yield made, Asks("127.0.0.1", made.port, made.name, made.token)
+
+
+def heard_of(kit: keeper.Kit, answer: bytes = b"") -> list[bytes]:
+    """What a worker sends to whoever listens where its driver was, and is given this answer."""
+    sent: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+
+        def listen() -> None:
+            for _ in range(keeper.TRIES):
+                link, _ = listens.accept()
+                with link:
+                    sent.append(link.recv(1 << 16))
+                    link.sendall(answer)
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        sent.append(vesica._core.Recipient().public)
+        with pytest.raises(vesica.ConfigError, match="the driver does not answer at 127.0.0.1"):
+            Asks("127.0.0.1", listens.getsockname()[1], kit.name, kit.token()).ask(sent[0])
+        thread.join()
+    # A worker that asks again says the same.
+    return list(dict.fromkeys(sent))
+
+
+def test_who_asks_the_driver_without_its_token_is_told_nothing(port: int) -> None:
+    start = start_of(port, limits={"max_keys": 100})
+    with keeping(start) as (held, kit):
+        assert engine.start(kit).run == start.run
+        assert bytes_of(engine.start(kit).secret) == bytes_of(start.secret)
+        with pytest.raises(vesica.ConfigError, match="the driver does not answer at 127.0.0.1"):
+            Asks(kit.host, kit.port, kit.name, bytes(16)).ask(vesica._core.Recipient().public)
+
+        def answers(asked: bytes) -> bytes:
+            heard = []
+            with socket.create_connection((kit.host, kit.port)) as link:
+                link.sendall(asked)
+                while piece := link.recv(1 << 16):
+                    heard.append(piece)
+            return b"".join(heard)
+
+        # What a worker sends, to whoever listens: the token is not in it, and with another key it is worth nothing.
+        public, sent = heard_of(kit)
+        assert sent[1:33] == public and len(sent) == 65 and held.token not in sent
+        other = vesica._core.Recipient().public
+        assert answers(b"s" + other + sent[33:]) == answers(b"o" + sent[1:]) == answers(held.token + public + bytes(17)) == b""
+        answer = answers(sent)
+        assert bytes_of(start.secret) not in answer and start.to_bytes()[:16] in answer
+        # And who opens it has to be who asked.
+        length = 4 + 4 + len(start.to_bytes())
+        with pytest.raises(vesica.ConfigError, match="the secret of the run cannot be opened"):
+            vesica._core.Recipient().open(kit.name, answer[length:-32])
+        # An answer to another question is not this one's: it would be another secret. Nor is one that was cut, or says that it is long.
+        for told in (answer, answer[:-1], answer[:-1] + bytes([answer[-1] ^ 1]), b"\xff" * 64, bytes(64)):
+            heard_of(kit, told)
+    with pytest.raises(vesica.ConfigError, match="let every machine of the cluster reach that address"):
+        kit.ask(vesica._core.Recipient().public)
+
+
+def test_who_holds_the_drivers_port_keeps_no_worker_from_it(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte in each half minute kept a seat, and an error of one connection ended the listening for all."""
+    monkeypatch.setattr(keeper, "ASKS", 0.5)
+    monkeypatch.setattr(keeper, "AT_ONCE", 1)
+    accept, fails = socket.socket.accept, [OSError(24, "too many open files")]
+    monkeypatch.setattr(keeper.socket.socket, "accept", lambda self: accept(self) if not fails else (_ for _ in ()).throw(fails.pop()))
+    start, over = start_of(port, limits={"max_keys": 100}), threading.Event()
+    with keeping(start) as (held, kit), socket.create_connection((kit.host, kit.port)) as link:
+
+        def drips() -> None:
+            with contextlib.suppress(OSError):
+                while not over.wait(0.1):
+                    link.sendall(b".")
+
+        thread = threading.Thread(target=drips)
+        thread.start()
+        assert engine.start(kit).run == start.run and not fails
+        over.set()
+        thread.join()
+
+
+def test_who_is_no_driver_and_says_little_keeps_no_task(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte gave it half a minute more, and an answer may have sixteen million."""
+    monkeypatch.setattr(keeper, "PATIENCE", 0.5)
+    monkeypatch.setattr(keeper, "TRIES", 1)
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+
+        def drips() -> None:
+            with listens.accept()[0] as link, contextlib.suppress(OSError):
+                link.sendall((1 << 20).to_bytes(4, "little"))
+                while not over.wait(0.05):
+                    link.sendall(b".")
+
+        thread = threading.Thread(target=drips)
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(vesica.ConfigError, match="the driver does not answer at 127.0.0.1:[0-9]+, .*: timed out; let every machine"):
+            Asks("127.0.0.1", listens.getsockname()[1], "a-run", bytes(16)).ask(bytes(32))
+        assert time.monotonic() - began < 20
+        over.set()
+        thread.join()
+
+
+def test_a_driver_without_threads_answers_when_it_has_some_again(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that listens ended, and with it the run: nobody was answered any more."""
+    starts, fails = threading.Thread.start, [1, 1]
+
+    def started(thread: threading.Thread) -> None:
+        if fails and getattr(thread, "_target", None) == held._answer:
+            fails.pop()
+            raise RuntimeError("can't start new thread")
+        starts(thread)
+
+    start = start_of(port, limits={"max_keys": 100})
+    with keeping(start) as (held, kit):
+        monkeypatch.setattr(keeper.Thread, "start", started)
+        assert engine.start(kit).run == start.run and not fails
+
+
+def test_a_question_that_comes_when_the_run_is_over_has_no_answer(port: int) -> None:
+    """A worker on a node that is not let in may have begun to ask before."""
+    start = start_of(port, limits={"max_keys": 100})
+    with keeping(start) as (held, kit):
+        public, sent = heard_of(kit)
+        with socket.create_connection((kit.host, kit.port)) as link:
+            link.sendall(sent[:40])
+            end = time.monotonic() + 30
+            while held._seats._value > keeper.AT_ONCE - 2:
+                # One seat is of who listens, and one of this connection.
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            held.close()
+            with contextlib.suppress(OSError):
+                link.sendall(sent[40:])
+                assert link.recv(1 << 16) == b""
+
+
+def test_doors_that_wait_keep_no_worker_from_the_driver(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "AT_ONCE", 1)
+    monkeypatch.setattr(keeper, "DOORS", 2)
+    start = start_of(port, limits={"max_keys": 100})
+    with keeping(start) as (held, kit), ThreadPoolExecutor(4) as pool:
+        doors = [pool.submit(kit.over, 0, None) for _ in range(2)]
+        end = time.monotonic() + 30
+        while held._doors._value:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert engine.start(kit).run == start.run
+        # One more than there may be is told nothing, and asks again.
+        assert kit.over(0, None) is None and not any(one.done() for one in doors)
+        held.end(0, False)
+        assert [one.result(30) for one in doors] == [False, False] and kit.over(0, None) is False
+        last = pool.submit(kit.over, 0, False)
+        time.sleep(0.2)
+        held.end(0, True)
+        assert last.result(30) is True
+        held.end(0, False)
+        assert kit.over(0, None) is True
+        waits = pool.submit(kit.over, 1, None)
+        time.sleep(0.2)
+        held.close()
+        assert waits.result(30) is None and kit.over(1, None) is True, "without a keeper there is no run"
+
+
+def test_what_a_door_was_told_once_is_told_to_no_other_question(port: int) -> None:
+    """Who stood between could keep doors open by what these had heard before: two questions of one door were the same."""
+    start = start_of(port, limits={"max_keys": 100})
+    with keeping(start) as (held, kit), socket.create_server(("127.0.0.1", 0)) as listens:
+        heard: list[bytes] = []
+
+        def between() -> None:
+            for _ in range(2):
+                with listens.accept()[0] as link:
+                    asked = link.recv(1 << 16)
+                    with socket.create_connection((kit.host, kit.port)) as on:
+                        on.sendall(asked)
+                        pieces = []
+                        while piece := on.recv(1 << 16):
+                            pieces.append(piece)
+                    heard.append(b"".join(pieces))
+                    link.sendall(heard[0])
+
+        thread = threading.Thread(target=between)
+        thread.start()
+        door = Asks("127.0.0.1", listens.getsockname()[1], kit.name, kit.token())
+        held.end(0, False)
+        assert door.over(0, None) is False
+        held.end(0, True)
+        assert door.over(0, None) is None and kit.over(0, None) is True
+        thread.join()
+        assert [len(one) for one in heard] == [37, 37] and heard[0] != heard[1]
+
+
+def test_who_joined_while_the_other_side_was_awaited_is_told_nothing(place: Path, port: int) -> None:
+    """Who may be told was looked at behind the telling: a node that had joined could ask until then."""
+    spec, start = jobs(port, limits={"max_keys": 100})[0], start_of(port, limits={"max_keys": 100})
+    pq.write_table(pa.table({"id": ["a"]}), place / "t.parquet")
+    source = drive.OfFiles(rows.files(place / "t.parquet"), spec, place / "out")
+    side, held = drive.Run({**spec, "mine": {**spec["mine"]}}, source, Twice(), storage=place / "storage", workers=1), []
+    side.on.hold = held.append
+
+    def refuse() -> None:
+        raise vesica.ConfigError("the 2 nodes talk without TLS")
+
+    side.watch = SimpleNamespace(look=refuse, told=lambda: None)
+    with pytest.raises(vesica.ConfigError, match="the 2 nodes"):
+        side._enter(start)
+    assert not held
+    # One that was seen behind that look had the keeper closed before there was one, and it stayed.
+    side.name, side.watch = None, SimpleNamespace(look=lambda: None, told=refuse)
+    with pytest.raises(vesica.ConfigError, match="the 2 nodes"):
+        side._enter(start)
+    assert held == [start] and side.work is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import contextlib
 import json
 import os
@@ -202,9 +200,9 @@ def test_two_clusters_with_a_worker_a_door_and_the_drivers_link_lost(place: Path
     assert alice["page"] and bob["page"]
     # A report is shown to partners, and says nowhere where on this machine anything is.
     assert not alice["place"] and not bob["place"]
-    # What the object store and Ray's files hold says nothing of a key, and the secret is not among it.
+    # What the object store and Ray's files hold says nothing of a key, and neither the secret nor what asks for it is among it.
     for side in (alice, bob):
-        assert side["stands"]["mark"] >= 1 and side["stands"]["secret"] == 0 and side["stands"]["key"] == 0
+        assert side["stands"]["mark"] >= 1 and side["stands"]["secret"] == side["stands"]["token"] == side["stands"]["key"] == 0
     # Nothing of the run is left on the storage.
     assert not list(place.glob("*.storage/*"))
 
@@ -304,60 +302,69 @@ def test_a_dataset_is_of_the_parts_that_the_run_has_written(tmp_path: Path, monk
 
     source = drive.Placed(tmp_path / "out", True, "alice")
     own = source.output.begin("a-run")
-    source.told = [own.put(number, lambda path: pq.write_table(pa.table({"n": [1]}), path)) for number in (0, 7)]
+    table = pa.table({"n": [1, 2], "of": ["a", "b"], "m": [3, 4]})
+    source.told = [own.put(number, lambda path: pq.write_table(table, path)) for number in (0, 7, 8)]
     source.see("a-run")
     source.commit("a-run")
-    read = _run._reader(source.output)
     pq.write_table(pa.table({"n": [2]}), tmp_path / "out" / "part-000003.parquet")
-    parts = [f"part-{number:06}.parquet" for number in (0, 7)]
-    read_by = SimpleNamespace(map_batches=lambda part, **how: part)
-    asked: list[str] = []
-    monkeypatch.setattr(ray.data, "from_items", lambda items, **how: asked.extend(item["part"] for item in items) or read_by)
-    rows = list(read()(pa.table({"part": parts})))
-    assert asked == parts and pa.concat_tables(rows).column("n").to_pylist() == [1, 1]
+    monkeypatch.setattr(ray.data, "read_datasource", lambda source: source)
+    parts, decoded = _run._dataset(source.output), []
+    read = pq.ParquetFile.iter_batches
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda self, **how: decoded.append(how["columns"]) or read(self, **how))
+    tasks = parts.get_read_tasks(2)
+    assert [task.metadata.num_rows for task in tasks] == [2, 4] and all(task.schema == table.schema for task in tasks)
+    assert pa.concat_tables(rows for task in tasks for rows in task()) == pa.concat_tables([table] * 3)
+    # A Dataset that asks for some columns has these decoded alone, in the order in which it asks.
+    some = parts.apply_projection({"m": "m", "n": "n"})
+    decoded.clear()
+    (task,) = some.get_read_tasks(1)
+    assert pa.concat_tables(task()) == pa.concat_tables([table.select(["m", "n"])] * 3)
+    assert decoded == [["m", "n"]] * 3 and task.schema.names == ["m", "n"]
+    assert some.get_projection_map() == {"m": "m", "n": "n"} and parts.get_projection_map() is None
+    (task,) = some.apply_projection({"n": "n"}).get_read_tasks(1)
+    assert pa.concat_tables(task()).column_names == ["n"]
+    # Of no column there are as many rows as of all: Ray joins the tables that it is given.
+    for none in (parts.apply_projection({}), some.apply_projection({}), parts.apply_projection({}).apply_projection({"n": "n"})):
+        (task,) = none.get_read_tasks(1)
+        assert task.schema.names == [] and pa.concat_tables(task()).num_rows == 6
+    tasks = parts.get_read_tasks(3)
     # Another run's rows would stand beside this run's report.
     pq.write_table(pa.table({"n": [3]}), tmp_path / "another.parquet")
-    os.replace(tmp_path / "another.parquet", tmp_path / "out" / parts[1])
+    os.replace(tmp_path / "another.parquet", tmp_path / "out" / "part-000007.parquet")
     with pytest.raises(vesica.InputError, match="part-000007.parquet: is gone, or not the file"):
-        read()
+        _run._dataset(source.output)
+    # A Dataset that was made before reads them after, on another machine.
+    tasks = pickle.loads(pickle.dumps(tasks))
+    assert pa.concat_tables(tasks[0]()) == table
+    for gone in (False, True):
+        if gone:
+            (tmp_path / "out" / "part-000007.parquet").unlink()
+        with pytest.raises(vesica.InputError, match="part-000007.parquet: is gone, or not the file"):
+            list(tasks[1]())
 
 
 class Waits:
-    """Ray as a door has it: a keeper on an event loop, whose calls wait."""
+    """A keeper, and doors that ask it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from vesica.ray import _engine, _keeper
+        from vesica.ray import _engine, _kit
 
-        self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self.loop.run_forever, daemon=True).start()
-        self.keeper = _keeper.Keeper.__ray_metadata__.modified_class()
+        self.kept: dict[str, bytes] = {}
+        stored(monkeypatch, self.kept)
+        self.keeper = _kit.Keeper(SimpleNamespace(to_bytes=bytes, secret=None), "127.0.0.1")
         self.asked: list[tuple[int, bool | None]] = []
         #: What goes wrong with the next questions.
         self.wrong: list[Exception] = []
-        self.exceptions = _engine.ray.exceptions
-        monkeypatch.setattr(_engine, "ray", self)
-        monkeypatch.setattr(_engine.lanes, "Seats", self.seats)
+        over = _kit.Kit.over
 
-    def call(self, method: str, *given: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(getattr(self.keeper, method)(*given), self.loop)
-
-    def get_actor(self, name: str) -> Any:
-        if name != "keeper":
-            raise ValueError(f"there is no actor {name}")
-
-        def over(*given: Any) -> Any:
+        def asked(kit: Any, *given: Any) -> Any:
             self.asked.append(given)
-            return self.call("over", *given)
+            if self.wrong:
+                raise self.wrong.pop()
+            return over(kit, *given)
 
-        return SimpleNamespace(over=SimpleNamespace(remote=over))
-
-    def wait(self, refs: list[Any], timeout: float) -> Any:
-        return [list(of) for of in concurrent.futures.wait(refs, timeout)]
-
-    def get(self, ref: Any) -> Any:
-        if self.wrong:
-            raise self.wrong.pop()
-        return ref.result()
+        monkeypatch.setattr(_kit.Kit, "over", asked)
+        monkeypatch.setattr(_engine.lanes, "Seats", self.seats)
 
     def seats(self) -> Any:
         """A door without lanes: it serves until its lanes are ended, or fails."""
@@ -379,14 +386,13 @@ class Waits:
 
     doors: list[list[bool]]
 
-    def open(self, keeper: str = "keeper", run: str = "a-run") -> tuple[list[bool], Any]:
+    def open(self, run: str = "a-run") -> tuple[list[bool], Any]:
         """A door of attempt 3 in a thread: what it was told, and what comes of it."""
         from vesica.ray import _engine
 
         self.doors = []
-        done = ThreadPoolExecutor(1).submit(
-            _engine._door._function, "here:1", SimpleNamespace(kit=SimpleNamespace(name=keeper), attempt=3, run=run), 1
-        )
+        work = SimpleNamespace(kit=self.keeper.kit, attempt=3, run=run)
+        done = ThreadPoolExecutor(1).submit(_engine._door._function, "here:1", work, 1)
         self.until(lambda: self.doors)
         return self.doors[0], done
 
@@ -398,49 +404,66 @@ class Waits:
             time.sleep(0.005)
 
 
+def stored(monkeypatch: pytest.MonkeyPatch, kept: dict[str, bytes]) -> None:
+    """Makes this the control store of a cluster, as Ray's calls have it."""
+    from vesica.ray import _kit
+
+    monkeypatch.setattr(_kit, "_internal_kv_get", lambda name, namespace: kept.get(name))
+    monkeypatch.setattr(_kit, "_internal_kv_put", lambda name, value, namespace: kept.update({name: value}))
+    monkeypatch.setattr(_kit, "_internal_kv_del", lambda name, namespace: kept.pop(name))
+
+
+def test_a_ray_without_what_is_used_of_it_is_refused_when_it_is_imported() -> None:
+    code = """if True:
+        import ray.experimental.internal_kv as kv
+        del kv._internal_kv_get
+        try:
+            import vesica.ray
+        except ImportError as error:
+            print(error)"""
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    found = re.fullmatch(r"vesica\.ray was written for Ray 2\.60, and Ray (\S+) does not have .*_internal_kv_get.*; pip install 'ray\[data\]==2\.60\.\*'", said.strip())
+    assert found, said
+
+
 def test_a_door_asks_once_and_is_told_when_it_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each asked ten times a second, of a process that answered each time. Only tests that take minutes would have seen one that is not told."""
     on = Waits(monkeypatch)
     said, done = on.open()
     # Another attempt's doors are told, and this one waits on.
-    on.call("end", 2, True).result()
+    on.keeper.end(2, True)
     time.sleep(0.5)
     assert said == [] and on.asked == [(3, None)]
-    on.call("end", 3, False).result()
+    on.keeper.end(3, False)
     on.until(lambda: said)
     on.until(lambda: len(on.asked) == 2)
     assert said == [False] and not done.done() and on.asked[1:] == [(3, False)]
-    on.call("end", 3, True).result()
+    on.keeper.end(3, True)
     assert done.result(30) == ["cost"] and said[:2] == [False, True]
     # That lanes end now is not taken back, and a door that comes late hears it at once.
-    on.call("end", 3, False).result()
+    on.keeper.end(3, False)
     on.asked.clear()
     said, done = on.open()
     assert done.result(30) == ["cost"] and said[0] is True and on.asked == [(3, None)]
 
 
-def test_a_door_whose_keeper_does_not_answer_asks_again_and_ends_with_the_keeper(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_door_that_hears_nothing_asks_again_and_ends_with_the_keeper(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vesica._cluster import keeper
+
     on = Waits(monkeypatch)
-    on.wrong = [RuntimeError("a connection was reset"), on.exceptions.ActorUnavailableError("busy", None)]
-    on.call("end", 3, True).result()
+    on.wrong = [RuntimeError("the control store does not answer")]
+    # A connection that nothing passes for long may be cut, and nobody told.
+    monkeypatch.setattr(keeper, "WAITS", 0.1)
     said, done = on.open()
-    assert done.result(30) == ["cost"] and said[0] is True and on.asked == [(3, None)] * 3
-    for keeper, wrong in (("keeper", [on.exceptions.ActorDiedError()]), ("nobody", [])):
-        on.wrong = wrong
-        said, done = on.open(keeper)
-        assert done.result(30) == ["cost"] and said[0] is True
+    on.until(lambda: len(on.asked) >= 4)
+    assert said == [] and set(on.asked) == {(3, None)}
     # One that fails by itself waits for nobody.
-    on.keeper._over.clear()
-    said, done = on.open(run="fails")
     with pytest.raises(vesica.PeerError):
-        done.result(30)
-
-
-def test_what_a_keeper_on_a_cluster_tells_doors(clusters: Clusters) -> None:
-    side = clusters.of("alice")
-    side.call(do="doors")
-    told = side.answer(300)
-    assert told == {"public": 32, "waiting": 2, "soon": [False, False], "now": [True, True], "late": True, "gone": "no keeper"}
+        on.open(run="fails")[1].result(30)
+    on.keeper.close()
+    assert done.result(30) == ["cost"] and said[0] is True and not on.kept
+    said, done = on.open()
+    assert done.result(30) == ["cost"] and said[0] is True
 
 
 long = pytest.mark.skipif("VESICA_LONG" not in os.environ, reason="takes minutes: set VESICA_LONG")
@@ -519,64 +542,56 @@ def test_ids_that_are_not_unique_are_refused_before_anybody_is_met(place: Path, 
     assert said in sides.end("alice", fails=True)["error"]
 
 
-class Listener:
-    """Ray as who listens between two nodes has it: arguments and results of calls pass by."""
-
-    def __init__(self) -> None:
-        self.actors: dict[str, Any] = {}
-        self.heard = b""
-
-    def options(self, name: str, **more: Any) -> Any:
-        def made() -> Any:
-            self.actors[name] = self.original.__ray_metadata__.modified_class()
-            return self.get_actor(name)
-
-        return SimpleNamespace(remote=made)
-
-    def get_actor(self, name: str) -> Any:
-        listener, actor = self, self.actors[name]
-
-        class Handle:
-            def __getattr__(self, method: str) -> Any:
-                return SimpleNamespace(remote=lambda *args: listener.passes(args, getattr(actor, method)(*args)))
-
-        return Handle()
-
-    def passes(self, args: Any, result: Any) -> Any:
-        self.heard += pickle.dumps(args) + pickle.dumps(result)
-        return result
-
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from vesica.ray import _keeper
-
-        self.original = _keeper.Keeper
-        context = SimpleNamespace(get_node_id=lambda: "ab" * 28)
-        ray = SimpleNamespace(get=lambda value: value, get_actor=self.get_actor, get_runtime_context=lambda: context)
-        monkeypatch.setattr(_keeper, "ray", ray)
-        monkeypatch.setattr(_keeper, "Keeper", self)
-
-
-def test_who_listens_to_the_keeper_has_no_secret(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keeper gave the secret in clear: whoever heard one answer opened the digests, the units and the key of the lanes."""
+def test_what_travels_with_a_task_opens_nothing(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray writes what tasks are given to its disks."""
     from vesica._cluster import engine
-    from vesica.ray import _keeper
+    from vesica.ray import _kit
 
+    kept: dict[str, bytes] = {}
+    stored(monkeypatch, kept)
     start = start_of(port, limits={"max_keys": 100})
-    secret, listener = bytes_of(start.secret), Listener()
-    assert secret == bytes_of(start.secret) and len(set(secret)) > 8
-    listener.install(monkeypatch)
-    keeper = _keeper.started()
-    kit = _keeper.keep(start, keeper)
-    assert engine.start(kit).run == start.run
-    assert bytes_of(engine.start(kit).secret) == secret, "the worker has it"
-    # And who asks for what it hears has not what opens it.
-    keeper.actor.kit.remote(kit.name, vesica._core.Recipient().public)
-    assert start.to_bytes()[:16] in listener.heard and secret not in listener.heard
-    sealed, handed = listener.actors[kit.name].kit(kit.name, vesica._core.Recipient().public)
-    with pytest.raises(vesica.ConfigError, match="the secret of the run cannot be opened"):
-        vesica._core.Recipient().open(kit.name, handed)
+    keeper = _kit.Keeper(start, "127.0.0.1")
+    kit = pickle.loads(pickle.dumps(keeper.kit))
+    assert kit == keeper.kit and hash(kit) == hash(keeper.kit) and kept == {kit.name: keeper.token}
+    assert keeper.token not in pickle.dumps(kit) and keeper.token.hex() not in repr(kit)
+    assert bytes_of(engine.start(kit).secret) == bytes_of(start.secret), "a worker that the control store answers has it"
+    kept[kit.name] = bytes(16)
+    with pytest.raises(vesica.ConfigError, match="the driver does not answer"):
+        kit.ask(vesica._core.Recipient().public)
+    keeper.close()
+    # It was a NetworkError, for which the driver went to meet the other side anew.
+    with pytest.raises(vesica.ConfigError, match="the run is over, or the store was started anew; run again"):
+        kit.ask(vesica._core.Recipient().public)
+    assert kit.over(0, None) is True
     with pytest.raises(TypeError):
         pickle.dumps(start.secret)
+    # Where nodes are told of an address that is not this machine's own.
+    keeper = _kit.Keeper(start, "203.0.113.1")
+    with socket.create_connection(("127.0.0.1", keeper.port)):
+        keeper.close()
+
+
+def test_a_keeper_that_cannot_begin_leaves_nobody_listening(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from vesica._cluster import keeper
+    from vesica.ray import _kit
+
+    start, listens, create = start_of(port, limits={"max_keys": 100}), [], socket.create_server
+
+    def put(*what: Any, **more: Any) -> None:
+        raise RuntimeError("the control store does not answer")
+
+    monkeypatch.setattr(_kit, "_internal_kv_put", put)
+    monkeypatch.setattr(keeper.socket, "create_server", lambda *at, **how: listens.append(create(*at, **how)) or listens[-1])
+    with pytest.raises(RuntimeError, match="the control store does not answer"):
+        _kit.Keeper(start, "127.0.0.1")
+    assert [one.fileno() for one in listens] == [-1]
+
+    def none(at: tuple[str, int], **how: Any) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(keeper.socket, "create_server", none)
+    with pytest.raises(vesica.ConfigError, match="the driver cannot listen at 127.0.0.1, .*Too many open files; see that"):
+        _kit.Keeper(start, "127.0.0.1")
 
 
 def test_nodes_that_talk_without_tls_are_refused_or_accepted_by_name(
@@ -629,14 +644,14 @@ def test_a_node_that_joins_while_a_run_lasts_is_refused(how: str, place: Path, p
     from vesica.ray import _engine, _network
 
     nodes = [{"NodeID": "a", "Alive": True}, {"NodeID": "b", "Alive": False}]
-    tls, killed, cancelled = [False], [], threading.Event()
+    tls, closed, cancelled = [False], [], threading.Event()
     ray = SimpleNamespace(
         nodes=lambda: [dict(node) for node in nodes],
         get_runtime_context=lambda: SimpleNamespace(gcs_address="10.0.0.1:6379"),
-        kill=killed.append,
     )
     for module in (_network, _engine):
         monkeypatch.setattr(module, "ray", SimpleNamespace(**vars(ray)))
+    monkeypatch.setattr(_engine, "reached", lambda: None)
     monkeypatch.setattr(_network, "has_tls", lambda address: tls[0])
     monkeypatch.setattr(_network, "LOOK", 60 if how == "in the last moment" else 0.01)
     pq.write_table(pa.table({"id": ["a"], "n": [1]}), place / "t.parquet")
@@ -646,7 +661,7 @@ def test_a_node_that_joins_while_a_run_lasts_is_refused(how: str, place: Path, p
         """A driver that does nothing but wait in a phase, in which a node joins."""
         side = object.__new__(drive.Run)
         side.on = _engine.Engine()
-        side.on._keeper, side.on.prepare = SimpleNamespace(actor="keeper"), lambda: None
+        side.on._keeper = SimpleNamespace(close=lambda: closed.append("keeper"))
         side.accept, side.over, side.name, side.tell = accept, False, None, lambda event: None
         side.began, side.costs = 0.0, []
         side.meeting = SimpleNamespace(abort=lambda fault: None, cancel=cancelled.set, reached=lambda: True, again=lambda done: False)
@@ -668,7 +683,7 @@ def test_a_node_that_joins_while_a_run_lasts_is_refused(how: str, place: Path, p
 
     with pytest.raises(vesica.ConfigError, match="the 2 nodes that this cluster has had since the run began talk without TLS"):
         run([])
-    assert killed == ["keeper"], "by the watch, and not once more in the end"
+    assert closed == ["keeper"], "by the watch, and not once more in the end"
     assert run(["cluster_without_tls"]) == "matched"
     tls[0] = True
     assert run([]) == "matched"
@@ -682,9 +697,12 @@ def test_a_node_that_joins_while_a_run_lasts_is_refused(how: str, place: Path, p
 def test_a_cluster_of_two_nodes_is_refused_without_tls(clusters: Clusters) -> None:
     side = clusters.of("alice")
     side.call(do="nodes")
-    one, two, accepted = side.answer(300)["said"]
+    one, two, accepted, reached, walled = side.answer(300)["said"]
     # A job without a name is what is wrong with the others.
     assert one == accepted == "mine: missing field `name`" and two.startswith("the 2 nodes of this cluster talk without TLS: ")
+    # A wall between the nodes that lets pass what is Ray's was found out when the other side had been met.
+    assert reached == "reached"
+    assert re.fullmatch(r"the node at \S+ does not reach the driver's at \S+:\d+, .*refused; let every node reach that address, .*", walled), walled
 
 
 def test_it_is_seen_whether_a_control_store_has_tls(place: Path) -> None:
@@ -745,7 +763,7 @@ def test_all_doors_are_looked_at(finished: Exception | None, monkeypatch: pytest
 
     monkeypatch.setattr(_engine, "ray", SimpleNamespace(get=get, wait=wait, exceptions=exceptions))
 
-    keeper = SimpleNamespace(end=SimpleNamespace(remote=lambda *over: told.append(over)))
+    keeper = SimpleNamespace(end=lambda *over: told.append(over))
 
     def finish() -> None:
         if finished is not None:

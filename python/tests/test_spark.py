@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import random
 import shutil
 import signal
@@ -86,8 +87,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, objects: dict[str, str]) -
         yield made
 
 
-def out(place: Path) -> list[dict[str, Any]]:
-    return pa.concat_tables(pq.read_table(part) for part in sorted((place / "out").glob("*.parquet"))).to_pylist()
+def out(place: Path, folder: str = "out") -> list[dict[str, Any]]:
+    return pa.concat_tables(pq.read_table(part) for part in sorted((place / folder).glob("*.parquet"))).to_pylist()
 
 
 @java
@@ -139,10 +140,12 @@ def test_a_frame_is_matched_by_its_ids(tmp_path: Path, port: int, cluster: Clust
         # Ids below zero.
         pq.write_table(table.set_column(1, "n", pa.array([-n for n in table["n"].to_pylist()])), part)
     thread, done = plain(SimpleNamespace(jobs=both, tables=made), "alice")
-    bob = cluster.start(tmp_path, both["bob"], ids="n").answer()
+    # A folder as tables have it, and a name that is no pattern of Spark's and no URL.
+    folder = "day=2026-11-27/100% [a] {b,c}?*\\d"
+    bob = cluster.start(tmp_path, both["bob"], ids="n", output=str(tmp_path / folder)).answer()
     thread.join()
     assert not isinstance(done[0], BaseException), done[0]
-    assert sorted(row["n"] for row in out(tmp_path)) == sorted(-row["n"] for row in expected(made))
+    assert sorted(row["n"] for row in out(tmp_path, folder)) == sorted(-row["n"] for row in expected(made))
     assert bob["rows"] == len(expected(made))
 
 
@@ -251,81 +254,33 @@ def test_what_the_other_side_did_wrong_in_a_lane_ends_the_lanes_that_it_keeps(mo
     assert ended == [True]
 
 
-def test_who_asks_the_driver_without_its_token_is_told_nothing(port: int) -> None:
-    import socket
-
-    from vesica._cluster import engine
-    from vesica.spark._keeper import Keeper, Kit
+def test_the_token_comes_with_the_task(port: int) -> None:
+    from vesica._cluster import engine, keeper
+    from vesica.spark._engine import Kit
 
     start = start_of(port, limits={"max_keys": 100})
-    keeper = Keeper(start, "127.0.0.1", "127.0.0.1")
-    assert engine.start(keeper.kit).run == start.run
-    assert bytes_of(engine.start(keeper.kit).secret) == bytes_of(start.secret)
-    wrong = Kit(keeper.kit.host, keeper.kit.port, bytes(16))
-    with pytest.raises(vesica.NetworkError, match="the driver does not answer at 127.0.0.1"):
-        wrong.ask(vesica._core.Recipient().public)
-    def answers(asked: bytes) -> bytes:
-        heard = []
-        with socket.create_connection((keeper.kit.host, keeper.kit.port)) as link:
-            link.sendall(asked)
-            while piece := link.recv(1 << 16):
-                heard.append(piece)
-        return b"".join(heard)
-
-    # What a worker sends, to whoever listens: the token is not in it, and with another key it is worth nothing.
-    with socket.create_server(("127.0.0.1", 0)) as listens:
-        asks = Kit("127.0.0.1", listens.getsockname()[1], keeper.kit.token)
-        sent: list[bytes] = []
-
-        def listen() -> None:
-            link, _ = listens.accept()
-            with link:
-                sent.append(link.recv(1 << 16))
-
-        thread = threading.Thread(target=listen)
-        thread.start()
-        public = vesica._core.Recipient().public
-        with pytest.raises(vesica.NetworkError):
-            asks.ask(public)
-        thread.join()
-    assert sent[0][:32] == public and len(sent[0]) == 64 and keeper.kit.token not in sent[0]
-    assert answers(vesica._core.Recipient().public + sent[0][32:]) == answers(keeper.kit.token + public + bytes(16)) == b""
-    heard = answers(sent[0])
-    assert bytes_of(start.secret) not in heard and start.to_bytes()[:16] in heard
-    keeper.close()
-    with pytest.raises(vesica.NetworkError):
-        keeper.kit.ask(vesica._core.Recipient().public)
+    with contextlib.closing(keeper.Keeper(start, "127.0.0.1")) as held:
+        kit = pickle.loads(pickle.dumps(Kit("127.0.0.1", held.port, held.name, held.token)))
+        assert bytes_of(engine.start(kit).secret) == bytes_of(start.secret)
+        assert str(held.token) not in repr(kit)
 
 
-def test_who_holds_the_drivers_port_keeps_no_worker_from_it(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A byte in each half minute kept a seat, and an error of one connection ended the listening for all."""
-    import socket
+def test_a_frame_is_of_the_parts_that_the_run_has_written(tmp_path: Path) -> None:
+    """It was of whatever stood in the folder."""
+    from vesica._cluster import drive
+    from vesica.spark import _run
 
-    from vesica._cluster import engine
-    from vesica.spark import _keeper
-
-    monkeypatch.setattr(_keeper, "ASKS", 0.5)
-    monkeypatch.setattr(_keeper, "AT_ONCE", 1)
-    accept, fails = socket.socket.accept, [OSError(24, "too many open files")]
-    monkeypatch.setattr(_keeper.socket.socket, "accept", lambda self: accept(self) if not fails else (_ for _ in ()).throw(fails.pop()))
-    start = start_of(port, limits={"max_keys": 100})
-    keeper = _keeper.Keeper(start, "127.0.0.1", "127.0.0.1")
-    over = threading.Event()
-    with socket.create_connection((keeper.kit.host, keeper.kit.port)) as link:
-
-        def drips() -> None:
-            try:
-                while not over.wait(0.1):
-                    link.sendall(b".")
-            except OSError:
-                pass
-
-        thread = threading.Thread(target=drips)
-        thread.start()
-        assert engine.start(keeper.kit).run == start.run and not fails
-        over.set()
-        thread.join()
-    keeper.close()
+    source = drive.Placed(tmp_path / "out", True, "bob")
+    own = source.output.begin("a-run")
+    source.told = [own.put(number, lambda path: pq.write_table(pa.table({"n": [1]}), path)) for number in (0, 7)]
+    source.see("a-run")
+    source.commit("a-run")
+    (tmp_path / "out" / "part-000003.parquet").write_bytes(b"of somebody else")
+    session = SimpleNamespace(read=SimpleNamespace(parquet=lambda *paths: paths))
+    assert _run._read(session, source.output) == tuple(f"file://{tmp_path}/out/part-{n:06}.parquet" for n in (0, 7))
+    (tmp_path / "out" / "part-000007.parquet").unlink()
+    with pytest.raises(vesica.InputError, match="part-000007.parquet: is gone, or not the file"):
+        _run._read(session, source.output)
 
 
 def test_a_cluster_that_talks_in_clear_is_refused_or_accepted_by_name() -> None:

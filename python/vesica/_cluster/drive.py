@@ -280,7 +280,6 @@ class Run:
 
     def _run(self) -> Report:
         try:
-            self.on.prepare()
             while True:
                 try:
                     return self._rest(self._meet())
@@ -393,7 +392,12 @@ class Run:
             self.begun.add(start.run)
             self.there.put(f"{start.run}/shape", [json.dumps([start.units, start.lanes]).encode()])
             self.name = start.run
-            self.work = rows.Work(self.on.hold(start), self.address, start.run)
+            # Whoever joined while the other side was awaited asks for nothing.
+            self.watch.look()
+            kit = self.on.hold(start)
+            # And who was seen to join between these two lines: what was to be taken away then was not there yet.
+            self.watch.told()
+            self.work = rows.Work(kit, self.address, start.run)
         return self.work
 
     def _let_go(self, run: str) -> None:

@@ -59,9 +59,6 @@ class Engine(Protocol):
     def watch(self, accept: Sequence[str], refuse: Callable[[], Any]) -> AbstractContextManager[Watch]:
         """Watches the network between the machines for as long as it is entered."""
 
-    def prepare(self) -> None:
-        """Begins what takes time and is needed as soon as the other side is met."""
-
     def hold(self, start: _core.Start) -> Kit:
         """Lets workers ask for this start and its secret, until `release` or the next call."""
 

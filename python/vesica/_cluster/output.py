@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .._errors import ConfigError
+from .._errors import ConfigError, InputError
 from . import storage
 from .storage import to_disk
 
@@ -42,6 +42,10 @@ BEGUN = "_begun"
 
 #: A part: its name, its rows and its bytes.
 Part = tuple[str, int, int]
+
+#: What changes when a file is written anew: its bytes, and when it was changed. The number of a file may change by itself where a program serves the
+#: folder, as that of a bucket.
+Seen = tuple[int, int]
 
 
 class Output(Protocol):
@@ -67,6 +71,12 @@ class Output(Protocol):
 
     def parts(self) -> list[Part]:
         """The parts that are in their place."""
+
+    def standing(self) -> list[Part]:
+        """The same, and each is still what this run has put there: they may be asked for long behind the run."""
+
+    def were(self) -> dict[str, Seen]:
+        """What was seen of each part's file, by its name, where another run's may come to stand in its place."""
 
 
 def output(given: str | os.PathLike[str], party: str) -> Output:
@@ -140,12 +150,30 @@ def named(parts: Collection[Part], names: Collection[str]) -> list[Part]:
     return [before.get(name, (name, 0, 0)) for name in names]
 
 
-def tables(address: str, name: str) -> Iterator[pa.Table]:
-    """The rows of a part, some at a time: at first none, for those who ask for no more than the columns."""
-    with pq.ParquetFile(storage.opened(address).open(name)) as file:
-        yield file.schema_arrow.empty_table()
-        for batch in file.iter_batches():
-            yield pa.Table.from_batches([batch])
+def tables(address: str, name: str, columns: list[str] | None = None, was: Seen | None = None) -> Iterator[pa.Table]:
+    """The rows of a part, some at a time: at first none, for those who ask for no more than the columns. Of these all, or some by their names. What
+    is opened `was` seen so, or is refused: whoever reads it may do so long behind whoever looked."""
+    try:
+        opened = storage.opened(address).open(name)
+        changed = was is not None and _seen(os.fstat(opened.fileno())) != was
+    except FileNotFoundError:
+        changed = True
+    if changed:
+        raise InputError(f"{address}/{name}: {CHANGED}")
+    with pq.ParquetFile(opened) as file:
+        none = file.schema_arrow.empty_table()
+        yield none if columns is None else none.select(columns)
+        for batch in file.iter_batches(columns=columns):
+            table = pa.Table.from_batches([batch])
+            yield table if columns is None else table.select(columns)
+
+
+#: Why a part is refused that has come to its place, and was seen there.
+CHANGED = "is gone, or not the file that this run has written; ask for the rows, and read them, before the folder is written to again"
+
+
+def _seen(found: os.stat_result) -> Seen:
+    return found.st_size, found.st_mtime_ns
 
 
 class Folder:
@@ -154,6 +182,8 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path, self.address = path, str(path)
         self._parts: list[Part] = []
+        #: What was seen of each file when it had come to its place.
+        self._were: dict[str, Seen] = {}
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             # Another program's rows are never replaced, and nothing in a folder says that they are this run's.
             killed = (
@@ -190,10 +220,22 @@ class Folder:
         folder.chmod(self.path.stat().st_mode & 0o777)
         os.replace(folder, self.path)
         to_disk(self.path.parent)
-        self._parts = seen
+        self._parts, self._were = seen, {name: _seen(os.stat(self.path / name)) for name, _, _ in seen}
 
     def parts(self) -> list[Part]:
         return self._parts
+
+    def standing(self) -> list[Part]:
+        for name, was in self._were.items():
+            stands = None
+            with contextlib.suppress(FileNotFoundError):
+                stands = _seen(os.stat(self.path / name))
+            if stands != was:
+                raise InputError(f"{self.path / name}: {CHANGED}")
+        return self._parts
+
+    def were(self) -> dict[str, Seen]:
+        return self._were
 
     def _names(self, run: str) -> list[str]:
         """The names of the run's parts."""
@@ -265,6 +307,13 @@ class Objects:
 
     def parts(self) -> list[Part]:
         return self._parts
+
+    def standing(self) -> list[Part]:
+        # They have the name of their run.
+        return self._parts
+
+    def were(self) -> dict[str, Seen]:
+        return {}
 
     def _over(self, run: str) -> None:
         """No more parts of the run may be put."""

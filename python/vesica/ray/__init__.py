@@ -8,10 +8,18 @@ Dataset.
 """
 
 try:
-    import ray as _ray  # noqa: F401
+    import ray as _ray
 except ImportError as error:
     raise ImportError(f"vesica.ray needs Ray: pip install 'vesica[ray]' ({error})") from error
 
-from ._run import Matched, match, run
+try:
+    from ._run import Matched, match, run
+except ImportError as error:
+    if (error.name or "").partition(".")[0] != "ray":
+        raise
+    # Some of what is used Ray promises nobody: its control store, for one. That is found out here, and not when the other side was met.
+    raise ImportError(
+        f"vesica.ray was written for Ray 2.60, and Ray {_ray.__version__} does not have what it uses of it: {error}; pip install 'ray[data]==2.60.*'"
+    ) from error
 
 __all__ = ["Matched", "match", "run"]

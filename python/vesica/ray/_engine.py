@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event, Thread
@@ -16,19 +17,20 @@ from typing import Any
 import ray
 from ray.util.metrics import Counter
 from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from .. import _core
-from .._cluster import engine, lanes
+from .._cluster import engine, keeper, lanes
 from .._cluster.rows import Work
 from .._errors import ConfigError, InternalError, NetworkError, VesicaError
-from . import _keeper, _network
+from . import _network
+from ._kit import Keeper, Kit
 
 #: The share of a store that pieces may take.
 ROOM = 0.7
 
-#: Seconds between looks at the lanes, and between looks of a door whether it has heard that it is to end.
-LOOK, HEARS = 0.5, 0.1
+#: Seconds between looks at the lanes.
+LOOK = 0.5
 
 
 class Engine:
@@ -37,9 +39,7 @@ class Engine:
     name = "the Ray cluster"
 
     def __init__(self) -> None:
-        #: Who has the secret of the run, or is to have that of the next.
-        self._keeper: _keeper.Started | None = None
-        self._holds = False
+        self._keeper: Keeper | None = None
 
     @functools.cached_property
     def width(self) -> int:
@@ -52,26 +52,23 @@ class Engine:
         return int(ray.available_resources().get("object_store_memory", 0) * ROOM)
 
     def watch(self, accept: Sequence[str], refuse: Callable[[], Any]) -> _network.Watch:
-        """Looks for nodes that join."""
+        """Looks for nodes that join. Those that are there reach this one, which is seen before the other side is met."""
+        reached()
         return _network.Watch(accept, refuse)
 
-    def prepare(self) -> None:
-        """Has an actor started, which can be told a secret a little later."""
+    def hold(self, start: _core.Start) -> Kit:
+        """Threads of the driver answer workers. An actor would begin with a worker of its own, as a door would. If the driver ends, Ray ends the run's
+        tasks, so nobody is left who could ask."""
         self.release()
-        self._keeper = _keeper.started()
-
-    def hold(self, start: _core.Start) -> _keeper.Kit:
-        """The actor has the secret. Each start has an actor of its own, for tasks of the one before know the name of theirs."""
-        if self._keeper is None or self._holds:
-            self.prepare()
-        self._holds = True
-        return _keeper.keep(start, self._keeper)
+        here = ray.get_runtime_context().get_node_id()
+        self._keeper = Keeper(start, addresses()[here])
+        return self._keeper.kit
 
     def release(self) -> None:
-        """Ends the actor."""
-        keeper, self._keeper, self._holds = self._keeper, None, False
+        """Answers nobody any more."""
+        keeper, self._keeper = self._keeper, None
         if keeper is not None:
-            ray.kill(keeper.actor)
+            keeper.close()
 
     def exchange(self, items: Any, cut: engine.Cut, join: engine.Join, parts: int) -> tuple[list[Any], list[Any]]:
         """A task an item, whose pieces stay where it was, and a task a part, which reads them in place."""
@@ -133,15 +130,15 @@ class Engine:
                 raise ConfigError(f"doors: the cluster has no room for {count} doors of a CPU each; ask for fewer, or for more nodes")
             place = [PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=i) for i in range(count)]
             nodes_of = placement_group_table(group)["bundles_to_node_id"]
-            addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
-            where = [addresses[nodes_of[i]] for i in range(count)]
+            at = addresses()
+            where = [at[nodes_of[i]] for i in range(count)]
             # Each node has the same port, so that one balancer serves all. Doors that share a node have ports one after the other.
             ports = [int(port) + 1 + where[:i].count(address) for i, address in enumerate(where)]
             # A job that is bound to one address has its doors there, too.
             bound = host not in ("", "0.0.0.0", "[::]")
             told = advertise or [f"{host if bound else address}:{port}" for address, port in zip(where, ports)]
             opens = [functools.partial(_door.options(scheduling_strategy=one).remote, f"{host or '0.0.0.0'}:{port}") for one, port in zip(place, ports)]
-            yield Doors(opens, told, -(-workers // count), self._keeper.actor)
+            yield Doors(opens, told, -(-workers // count), self._keeper)
         finally:
             # With it end doors that have not heard that they are to.
             remove_placement_group(group)
@@ -158,7 +155,7 @@ class Doors:
     #: The seats of each.
     seats: int
     #: Whom they ask whether they are to end.
-    keeper: Any
+    keeper: Keeper
 
     def serve(self, work: Work, driver: Any) -> list[str]:
         """Keeps the doors open until the other side says that its lanes are finished; gives what these cost."""
@@ -183,7 +180,7 @@ class Doors:
                 for ref in done:
                     _result(ref)
                     if not ended:
-                        raise InternalError("the keeper of the run's secret ended, or a door before its run; run again, and report it if it comes again")
+                        raise InternalError("a door ended before its run; run again, and report it if it comes again")
                 driver._step(work.run)
             if (error := ended[0]) is not None:
                 raise error
@@ -191,12 +188,12 @@ class Doors:
             if not ended:
                 driver.over = True
                 driver.meeting.cancel()
-            self.keeper.end.remote(work.attempt, True)
+            self.keeper.end(work.attempt, True)
             if isinstance(error, NetworkError):
                 # All doors end now, and what went wrong at any of them is known.
                 raise lanes.grave([error, *_ended(serving, 10)]) or error
             raise
-        self.keeper.end.remote(work.attempt, False)
+        self.keeper.end(work.attempt, False)
         costs: list[str] = []
         failed = []
         for ref in serving:
@@ -213,6 +210,33 @@ class Doors:
         return costs
 
 
+def reached() -> None:
+    """Refuses a cluster of which a node does not reach this one, where its workers are to ask for the secret: a wall between nodes may let pass what is
+    Ray's and nothing else. On each node this begins the worker that cuts rows later."""
+    here, at = ray.get_runtime_context().get_node_id(), addresses()
+    others = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1 and node["NodeID"] != here]
+    if not others:
+        return
+    with keeper.listening(at[here]) as listens:
+        place = at[here], listens.getsockname()[1]
+        asked = {_reaches.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(place): node for node in others}
+        # Of a node that says nothing, the run will hear.
+        for ref in ray.wait(list(asked), num_returns=len(asked), timeout=60)[0]:
+            try:
+                said = _result(ref)
+            except ray.exceptions.RayError:
+                continue  # it is gone, and its tasks go elsewhere
+            if said is not None:
+                why = f"the node at {at[asked[ref]]} does not reach the driver's at {place[0]}:{place[1]}, where workers ask for what the run is sealed with"
+                more = "let every node reach that address, at each port that its system may choose (net.ipv4.ip_local_port_range)"
+                raise ConfigError(f"{why}: {said}; {more}")
+
+
+def addresses() -> dict[str, str]:
+    """Where each node is."""
+    return {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
+
+
 @functools.cache
 def _counter() -> Counter:
     """Ray shows it as `ray_vesica_units_total`."""
@@ -222,6 +246,16 @@ def _counter() -> Counter:
 def tell() -> None:
     """Counts a unit that was finished."""
     _counter().inc(1)
+
+
+@ray.remote(num_cpus=0, max_retries=0)
+def _reaches(place: tuple[str, int]) -> str | None:
+    """What is wrong with the way to this place."""
+    try:
+        with socket.create_connection(place, timeout=10):
+            return None
+    except OSError as error:
+        return str(error)
 
 
 @ray.remote(num_cpus=1, max_retries=-1)
@@ -252,33 +286,25 @@ def _door(listen: str, work: Work, seats: int) -> list[str]:
     door, ended = lanes.Seats(), Event()
 
     def hear() -> None:
-        # Not on the first thread: see `Kit.ask`.
-        keeper = asked = heard = None
+        heard: bool | None = None
         while not heard and not ended.is_set():
             try:
-                keeper = keeper or ray.get_actor(work.kit.name)
-                asked = asked or keeper.over.remote(work.attempt, heard)
-                if not ray.wait([asked], timeout=HEARS)[0]:
-                    continue
-                heard, asked = ray.get(asked), None
-            except (ValueError, ray.exceptions.ActorDiedError):
-                # There is no keeper any more, and so no run.
-                heard = True
+                word = work.kit.over(work.attempt, heard)
             except Exception:  # Whatever it is, it is asked again: a door that hears nothing would stay open.
-                asked = None
-                ended.wait(HEARS)
+                ended.wait(LOOK)
                 continue
-            door.stop(now=heard)
+            if word is not None:
+                heard = word
+                door.stop(now=heard)
 
-    hearing = Thread(target=hear, name="vesica over", daemon=True)
-    hearing.start()
+    # If the door ends before, nobody waits for what the keeper may still say.
+    Thread(target=hear, name="vesica over", daemon=True).start()
     try:
         return door.serve(work, listen, seats, tell)
     finally:
         # Where this task was cancelled, too. The port is free for the next attempt.
         door.stop(now=True)
         ended.set()
-        hearing.join()
 
 
 def _results(refs: list[Any]) -> list[Any]:

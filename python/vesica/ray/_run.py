@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import secrets
@@ -126,7 +125,7 @@ def run(
     how = {"storage": storage, "workers": workers, "doors": doors, "advertise": advertise, "accept": accept, "progress": progress}
     one = drive.of_files(Engine(), job, data, output, fields, how)
     report = one.run()
-    return Matched(_Later(_reader(one.source.output)) if one.learns else None, report)
+    return Matched(_Later(functools.partial(_dataset, one.source.output)) if one.learns else None, report)
 
 
 def match(
@@ -169,45 +168,14 @@ def match(
     return Matched(one.source.result, report)
 
 
-def _reader(place: output.Output) -> Callable[[], Any]:
-    """Makes the Dataset of the parts that are in their place now."""
-    address, names = place.address, [name for name, _, _ in place.parts()]
-    # A folder may be emptied and written to again before anybody asks. Parts in an object store have the name of their run.
-    were = {} if "://" in address else {f"{address}/{name}": _stands(f"{address}/{name}") for name in names}
+def _dataset(place: output.Output) -> Any:
+    """The Dataset of the parts that are in their place."""
+    # Only who calls for a Dataset waits for what makes them.
+    import ray.data
 
-    def read() -> Any:
-        # Only who calls for a Dataset waits for what makes them.
-        import ray.data
+    from ._parts import Parts
 
-        for path, was in were.items():
-            if _stands(path) != was:
-                why = "is gone, or not the file that this run has written; ask for the Dataset before the folder is written to again"
-                raise InputError(f"{path}: {why}")
-        of_parts = ray.data.from_items([{"part": name} for name in names], override_num_blocks=len(names))
-        return of_parts.map_batches(_Part(address), batch_size=1, batch_format="pyarrow")
-
-    return read
-
-
-def _stands(path: str) -> tuple[int, int] | None:
-    """What changes when a file is written anew; none if it is not there."""
-    with contextlib.suppress(FileNotFoundError):
-        found = os.stat(path)
-        # The number of a file may change by itself where a program serves the folder, as that of a bucket.
-        return found.st_size, found.st_mtime_ns
-    return None
-
-
-class _Part:
-    """Reads parts by what wrote them, so whatever store could be written to can be read. Ray's own reader would make a column of a folder
-    like `day=2026-11-27`, and of several files it fails where aiohttp is not installed: threads meet in a module that cannot be imported."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-    def __call__(self, names: pa.Table) -> Iterator[pa.Table]:
-        for name in names["part"].to_pylist():
-            yield from output.tables(self.address, name)
+    return ray.data.read_datasource(Parts(place))
 
 
 class _OfDataset:

@@ -11,7 +11,7 @@ import pickle
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any
 
@@ -19,10 +19,9 @@ import pyarrow as pa
 from pyspark import InheritableThread, TaskContext
 
 from .. import _core
-from .._cluster import engine, lanes, rows
+from .._cluster import engine, keeper, lanes, rows
 from .._cluster.rows import TOGETHER, Work
 from .._errors import ConfigError, InternalError, NetworkError, VesicaError
-from ._keeper import Keeper, Kit
 
 #: What a caller may accept, by its name: executors that the driver talks to without encryption.
 WITHOUT = "cluster_without_encryption"
@@ -74,6 +73,18 @@ def check(session: Any, accept: Sequence[str]) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Kit(keeper.Kit):
+    """How a worker asks. The token travels with its tasks: whoever reads what Spark sends to its executors has it, so a cluster of several machines
+    encrypts that, or is refused (`check`)."""
+
+    given: bytes = field(repr=False)
+
+    def token(self) -> bytes:
+        """What came with the task."""
+        return self.given
+
+
 class Unwatched:
     """Nothing is looked at: who may join a Spark cluster shows a secret of the cluster's, where it has one."""
 
@@ -100,22 +111,19 @@ class Engine:
     def __init__(self, session: Any) -> None:
         self.session, self.context = session, session.sparkContext
         self.width = max(1, self.context.defaultParallelism)
-        self._keeper: Keeper | None = None
+        self._keeper: keeper.Keeper | None = None
 
     def watch(self, accept: Sequence[str], refuse: Callable[[], Any]) -> Unwatched:
         """Nothing to watch."""
         return Unwatched()
-
-    def prepare(self) -> None:
-        """Nothing: the driver is there already."""
 
     def hold(self, start: _core.Start) -> Kit:
         """A thread of the driver answers workers."""
         self.release()
         host = self.context.getConf().get("spark.driver.host", "127.0.0.1")
         bound = self.context.getConf().get("spark.driver.bindAddress", host)
-        self._keeper = Keeper(start, host, bound)
-        return self._keeper.kit
+        self._keeper = keeper.Keeper(start, bound)
+        return Kit(host, self._keeper.port, self._keeper.name, self._keeper.token)
 
     def release(self) -> None:
         """Answers nobody any more."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -101,10 +101,12 @@ def match(
 
 
 def _read(session: Any, place: output.Output) -> Any:
+    # Whatever else has come to lie there is not of this run.
+    names = [name for name, _, _ in place.standing()]
     if "://" not in place.address:
-        return session.read.parquet(Path(place.address).as_uri())
+        # A name for Spark is a pattern, and no URL: `%20` is three characters of it.
+        return session.read.parquet(*(re.sub(r"([\\*?{}\[\]])", r"\\\1", f"file://{place.address}/{name}") for name in names))
     # By what wrote them: Spark has a client of a store only where somebody has given it one, by another name for each.
-    names = [name for name, _, _ in place.parts()]
     plain, types = _types(next(output.tables(place.address, names[0])).schema)
     return _engine.numbers(session, len(names)).mapInArrow(_ReadParts(place.address, names, plain), types)
 

@@ -85,7 +85,7 @@ impl Lanes for U64x1 {
     }
     #[inline(always)]
     fn wide_hi(self, a: Self, b: Self) -> Self {
-        Self(self.0.wrapping_add((u128::from(a.0) * u128::from(b.0) >> 51) as u64))
+        Self(self.0.wrapping_add(((u128::from(a.0) * u128::from(b.0)) >> 51) as u64))
     }
     const PART_LO_ORIGIN: u64 = 0;
     const PART_HI_ORIGIN: u64 = 0;

@@ -105,16 +105,6 @@ impl Lanes for U64x8 {
     fn wide_hi(self, a: Self, b: Self) -> Self {
         self.madd_hi(a, b)
     }
-    const PART_LO_ORIGIN: u64 = 0;
-    const PART_HI_ORIGIN: u64 = 0;
-    #[inline(always)]
-    fn part_lo(self, a: Self, b: Self) -> Self {
-        self.madd_lo(a, b)
-    }
-    #[inline(always)]
-    fn part_hi(self, a: Self, b: Self) -> Self {
-        self.madd_hi(a, b)
-    }
     #[inline(always)]
     fn madd_small(self, a: Self, b: Self) -> Self {
         self.madd_lo(a, b)

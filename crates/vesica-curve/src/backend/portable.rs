@@ -87,16 +87,6 @@ impl Lanes for U64x1 {
     fn wide_hi(self, a: Self, b: Self) -> Self {
         Self(self.0.wrapping_add(((u128::from(a.0) * u128::from(b.0)) >> 51) as u64))
     }
-    const PART_LO_ORIGIN: u64 = 0;
-    const PART_HI_ORIGIN: u64 = 0;
-    #[inline(always)]
-    fn part_lo(self, a: Self, b: Self) -> Self {
-        self.madd_lo(a, b)
-    }
-    #[inline(always)]
-    fn part_hi(self, a: Self, b: Self) -> Self {
-        self.madd_hi(a, b)
-    }
     #[inline(always)]
     fn madd_small(self, a: Self, b: Self) -> Self {
         Self(self.0.wrapping_add(a.0.wrapping_mul(b.0)))

@@ -89,14 +89,20 @@ pub(crate) trait Lanes: Copy + Send + Sync + Zeroize + 'static {
     /// `self + h + HI_ORIGIN`: the other part; `0 <= h <= 2^(103 - SPLIT)`.
     fn wide_hi(self, a: Self, b: Self) -> Self;
     /// What [`Lanes::part_lo`] adds beside the low part; the sum is to start from minus this, once per product.
-    const PART_LO_ORIGIN: u64;
+    const PART_LO_ORIGIN: u64 = 0;
     /// What [`Lanes::part_hi`] adds beside the high part.
-    const PART_HI_ORIGIN: u64;
+    const PART_HI_ORIGIN: u64 = 0;
     /// `self + l + PART_LO_ORIGIN` where `(a mod 2^52)·(b mod 2^52) = l + 2^52·h` and `-2^51 <= l < 2^52`: as
     /// [`Lanes::wide_lo`], but for any factors, and always split at bit 52.
-    fn part_lo(self, a: Self, b: Self) -> Self;
+    #[inline(always)]
+    fn part_lo(self, a: Self, b: Self) -> Self {
+        self.madd_lo(a, b)
+    }
     /// `self + h + PART_HI_ORIGIN`: the other part; `0 <= h < 2^52`.
-    fn part_hi(self, a: Self, b: Self) -> Self;
+    #[inline(always)]
+    fn part_hi(self, a: Self, b: Self) -> Self {
+        self.madd_hi(a, b)
+    }
     /// `self + a·b` modulo 2^64, for `a, b < 2^32` with `a·b < 2^52`.
     fn madd_small(self, a: Self, b: Self) -> Self;
     /// The same word, which the compiler has to have in a register at this place. Left alone, it joins and reorders the sums

@@ -483,6 +483,23 @@ def test_a_row_that_is_lost_before_it_is_written_is_missed() -> None:
         drive.Run._write(side, work, terms, {0: 2, 7: 2})
 
 
+@pytest.mark.parametrize("both_learn", [False, True])
+def test_a_row_that_was_found_and_is_not_written_is_missed(place: Path, monkeypatch: pytest.MonkeyPatch, both_learn: bool) -> None:
+    """The driver adds up rows that were found, and a part was told with as many as it has: nobody compared the two."""
+    pq.write_table(pa.table({"n": list(range(8))}), place / "t.parquet")
+    files = rows.files(place / "t.parquet")
+    found = {"row": [5, 2, 3]} | ({"pair": [7, 8, 9], "times": [1, 3, 1]} if both_learn else {})
+    opened = pa.table({name: pa.array(of, pa.uint64()) for name, of in found.items()})
+    work = SimpleNamespace(opened=lambda: SimpleNamespace(open_rows=lambda pieces: opened))
+    take = rows.Take(work, files.paths, files.groups, files.digests, output.Place(str(place)), None, 1)
+    ((part,),) = [take(0, [])[1]]
+    assert part[1] == (5 if both_learn else 3)
+    write = rows.take_rows
+    monkeypatch.setattr(rows, "take_rows", lambda path, groups, digest, of, *rest: write(path, groups, digest, [one[:-1] for one in of], *rest))
+    with pytest.raises(vesica.InternalError, match=f"t.parquet: {part[1]} of its rows were found, and {part[1] - 1} written"):
+        take(0, [])
+
+
 def test_a_part_that_is_missing_is_missed_while_the_other_side_is_there(place: Path, port: int) -> None:
     """The other side ended well, and this one failed behind it: without `mine.resume` both had to match everything again."""
     pq.write_table(pa.table({"id": ["a"], "n": [1]}), place / "t.parquet")

@@ -341,6 +341,12 @@ def test_a_dataset_is_of_the_parts_that_the_run_has_written(tmp_path: Path, monk
             (tmp_path / "out" / "part-000007.parquet").unlink()
         with pytest.raises(vesica.InputError, match="part-000007.parquet: is gone, or not the file"):
             list(tasks[1]())
+    # One that is written to while it is read, in its place.
+    reads = tasks[2]()
+    next(reads)
+    os.utime(tmp_path / "out" / "part-000008.parquet")
+    with pytest.raises(vesica.InputError, match="part-000008.parquet: is gone, or not the file"):
+        list(reads)
 
 
 class Waits:

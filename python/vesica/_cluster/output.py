@@ -152,15 +152,29 @@ def named(parts: Collection[Part], names: Collection[str]) -> list[Part]:
 
 def tables(address: str, name: str, columns: list[str] | None = None, was: Seen | None = None) -> Iterator[pa.Table]:
     """The rows of a part, some at a time: at first none, for those who ask for no more than the columns. Of these all, or some by their names. What
-    is opened `was` seen so, or is refused: whoever reads it may do so long behind whoever looked."""
+    is opened `was` seen so, and is so when it was read, or is refused: whoever reads it may do so long behind whoever looked."""
     try:
         opened = storage.opened(address).open(name)
-        changed = was is not None and _seen(os.fstat(opened.fileno())) != was
     except FileNotFoundError:
-        changed = True
-    if changed:
-        raise InputError(f"{address}/{name}: {CHANGED}")
-    with pq.ParquetFile(opened) as file:
+        raise InputError(f"{address}/{name}: {CHANGED}") from None
+
+    def look() -> None:
+        if was is not None and _seen(os.fstat(opened.fileno())) != was:
+            raise InputError(f"{address}/{name}: {CHANGED}")
+
+    with opened:
+        look()
+        try:
+            yield from _read(pq.ParquetFile(opened), columns)
+        except (pa.ArrowException, OSError):
+            look()
+            raise
+        # Another program may have written to it meanwhile, in its place.
+        look()
+
+
+def _read(file: pq.ParquetFile, columns: list[str] | None) -> Iterator[pa.Table]:
+    with file:
         none = file.schema_arrow.empty_table()
         yield none if columns is None else none.select(columns)
         for batch in file.iter_batches(columns=columns):

@@ -607,8 +607,13 @@ class Take:
             if number % self.parts != part or number >= len(self.paths):
                 raise InternalError(f"rows of file {number} came to part {part}; what was kept was changed, or please report it")
             file = self.paths[number], self.groups[number], self.digests[number]
-            write = functools.partial(take_rows, *file, [column[first:end] for column in columns], self.columns)
-            written.append(self.place.put(number, write))
+            of_file = [column[first:end] for column in columns]
+            put = self.place.put(number, functools.partial(take_rows, *file, of_file, self.columns))
+            # The driver counts found rows, and not what came of them.
+            expected = int(of_file[2].sum()) if len(of_file) > 1 else end - first
+            if put[1] != expected:
+                raise InternalError(f"{self.paths[number]}: {expected} of its rows were found, and {put[1]} written; please report it")
+            written.append(put)
         return count, written
 
 

@@ -1443,6 +1443,13 @@ class Asks(keeper.Kit):
         return self.told
 
 
+class Gone(keeper.Kit):
+    """A kit of a run that is over."""
+
+    def token(self) -> None:
+        return None
+
+
 @contextlib.contextmanager
 def keeping(start: Any) -> Iterator[tuple[keeper.Keeper, Asks]]:
     """A keeper of this start, and how it is asked."""
@@ -1608,7 +1615,9 @@ def test_doors_that_wait_keep_no_worker_from_the_driver(port: int, monkeypatch: 
         waits = pool.submit(kit.over, 1, None)
         time.sleep(0.2)
         held.close()
-        assert waits.result(30) is None and kit.over(1, None) is True, "without a keeper there is no run"
+        # A wall that is set up anew refuses, too: only that there is no token any more says that there is no run.
+        assert waits.result(30) is None and kit.over(1, None) is None
+        assert Gone(kit.host, kit.port, kit.name).over(1, None) is True
 
 
 def test_what_a_door_was_told_once_is_told_to_no_other_question(port: int) -> None:
@@ -1638,6 +1647,32 @@ def test_what_a_door_was_told_once_is_told_to_no_other_question(port: int) -> No
         assert door.over(0, None) is None and kit.over(0, None) is True
         thread.join()
         assert [len(one) for one in heard] == [37, 37] and heard[0] != heard[1]
+
+
+def test_who_has_heard_doors_ask_has_none_of_their_places(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a door had asked had a place each time that it came again, and a thread and a file of the driver's, for as long as a door waits."""
+    monkeypatch.setattr(keeper, "DOORS", 1)
+    start = start_of(port, limits={"max_keys": 100})
+    with keeping(start) as (held, kit):
+        asked = keeper.OVER + keeper.struct.pack("<qB", 0, keeper.NOTHING) + os.urandom(23)
+        asked += keeper._mac(held.token, b"asks", asked)
+
+        def answer(link: socket.socket) -> bytes:
+            return b"".join(iter(lambda: link.recv(1 << 16), b""))
+
+        with socket.create_connection((kit.host, kit.port), timeout=30) as door:
+            door.sendall(asked)
+            end = time.monotonic() + 30
+            while held._doors._value:
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            held.end(0, False)
+            assert len(answer(door)) == 37
+        for _ in range(3):
+            with socket.create_connection((kit.host, kit.port), timeout=30) as link:
+                link.sendall(asked)
+                assert answer(link) == b""
+        assert held._doors._value == 1 and kit.over(0, None) is False
 
 
 def test_who_joined_while_the_other_side_was_awaited_is_told_nothing(place: Path, port: int) -> None:

@@ -89,19 +89,12 @@ class Kit:
         if token is None:
             return True
         try:
-            link = self._connected()
-        except ConnectionRefusedError:
-            # There is no keeper any more, and so no run.
-            return True
-        except OSError:
-            time.sleep(AGAIN)
-            return None
-        try:
-            with link:
+            with self._connected() as link:
                 asked = struct.pack("<qB", attempt, NOTHING if heard is None else heard)
                 # No answer to another question is one to this.
                 told = _answered(link, token, OVER + asked + secrets.token_bytes(ASKED - len(asked)))[0]
         except OSError:
+            # Also where it is refused: a wall that is set up anew does so, and who stands between can. That the run is over the token says.
             time.sleep(AGAIN)
             return None
         return None if told == NOTHING else told == NOW
@@ -135,6 +128,8 @@ class Keeper:
         self._seats, self._doors, self._closed = BoundedSemaphore(AT_ONCE), BoundedSemaphore(DOORS), Event()
         #: Of attempts whose doors are to end, whether they end now, and who waits for that.
         self._over: dict[int, bool] = {}
+        #: What doors have asked. Each question is another one, so one that comes again is from somebody who has heard it.
+        self._asked: set[bytes] = set()
         self._told = Condition()
         Thread(target=self._listen, name="vesica keeper", daemon=True).start()
 
@@ -181,7 +176,7 @@ class Keeper:
                     return
             finally:
                 self._seats.release()
-            if self._doors.acquire(blocking=False):
+            if self._is_new(question) and self._doors.acquire(blocking=False):
                 try:
                     attempt, heard = struct.unpack_from("<qB", question, 1)
                     self._tell(link, question, bytes([self._word(attempt, heard)]))
@@ -195,6 +190,13 @@ class Keeper:
         if not hmac.compare_digest(asked[-MAC:], _mac(self.token, b"asks", asked[:-MAC])) or self._closed.is_set():
             raise OSError("it is no worker")
         return asked[:-MAC]
+
+    def _is_new(self, question: bytes) -> bool:
+        """Whether nobody has asked this before: whoever listens on the network could have all places of doors by what these have said."""
+        with self._told:
+            before = len(self._asked)
+            self._asked.add(question)
+            return len(self._asked) > before
 
     def _tell(self, link: socket.socket, question: bytes, answer: bytes) -> None:
         link.sendall(struct.pack("<I", len(answer)) + answer + _mac(self.token, b"told", question + answer))

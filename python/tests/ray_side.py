@@ -127,8 +127,8 @@ def nodes() -> dict[str, Any]:
             time.sleep(0.1)
 
     def reached() -> Iterator[str]:
-        """Whether the second node reaches the driver's, and whether it is said where it does not."""
-        listens = vesica.ray._engine.keeper.listening
+        """Whether the second node reaches the driver's, and whether it is said where it does not, or has another program."""
+        listens, asks = vesica.ray._engine.keeper.listening, vesica.ray._engine._reaches
         vesica.ray._engine.reached()
         yield "reached"
 
@@ -144,6 +144,18 @@ def nodes() -> dict[str, Any]:
             yield str(error)
         finally:
             vesica.ray._engine.keeper.listening = listens
+
+        @ray.remote(num_cpus=0)
+        def older(place: Any) -> None:
+            raise ModuleNotFoundError("No module named 'vesica'")
+
+        vesica.ray._engine._reaches = older
+        try:
+            vesica.ray._engine.reached()
+        except vesica.ConfigError as error:
+            yield str(error)
+        finally:
+            vesica.ray._engine._reaches = asks
 
     one = said()
     start = [sys.executable, "-m", "ray.scripts.scripts", "start", f"--address={ray.get_runtime_context().gcs_address}", "--num-cpus=1", f"--object-store-memory={80 << 20}", "--block"]

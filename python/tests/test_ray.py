@@ -522,6 +522,27 @@ def test_a_driver_that_is_killed_before_it_has_written_needs_nobody(place: Path,
 
 
 @long
+def test_what_a_task_refuses_while_ids_are_written_is_told_as_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was told when Ray looked at the table, in a page of Ray's own words."""
+    import ray.data
+    from vesica.ray import _engine, _run
+
+    class Raised(_engine.ray.exceptions.RayError):
+        """As Ray has it what a worker raised."""
+
+        cause = vesica.InputError("a unit was lost")
+
+    def refs(tables: list[Any]) -> None:
+        raise Raised
+
+    monkeypatch.setattr(ray.data, "from_arrow_refs", refs)
+    source = object.__new__(_run._OfDataset)
+    source.id, source.type = "n", pa.int64()
+    with pytest.raises(vesica.InputError, match="^a unit was lost$") as raised:
+        source.write(SimpleNamespace(there=lambda *of: ["a table"]), None, [0], False)
+    assert not isinstance(raised.value, _engine.ray.exceptions.RayError)
+
+
 def test_a_dataset_is_matched_by_its_ids(place: Path, port: int, clusters: Clusters) -> None:
     sides = Sides(place, port, clusters, 20_000)
     # Ids beyond what a signed number holds.
@@ -703,12 +724,14 @@ def test_a_node_that_joins_while_a_run_lasts_is_refused(how: str, place: Path, p
 def test_a_cluster_of_two_nodes_is_refused_without_tls(clusters: Clusters) -> None:
     side = clusters.of("alice")
     side.call(do="nodes")
-    one, two, accepted, reached, walled = side.answer(300)["said"]
+    one, two, accepted, reached, walled, older = side.answer(300)["said"]
     # A job without a name is what is wrong with the others.
     assert one == accepted == "mine: missing field `name`" and two.startswith("the 2 nodes of this cluster talk without TLS: ")
     # A wall between the nodes that lets pass what is Ray's was found out when the other side had been met.
     assert reached == "reached"
     assert re.fullmatch(r"the node at \S+ does not reach the driver's at \S+:\d+, .*refused; let every node reach that address, .*", walled), walled
+    # A node without this program, or with another version, was taken for one that is gone.
+    assert re.fullmatch(r"the node at \S+ does not run Vesica as this process does: .*No module named 'vesica'; install the same version .*", older), older
 
 
 def test_it_is_seen_whether_a_control_store_has_tls(place: Path) -> None:

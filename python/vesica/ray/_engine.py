@@ -221,9 +221,14 @@ def reached() -> None:
         place = at[here], listens.getsockname()[1]
         asked = {_reaches.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(place): node for node in others}
         # Of a node that says nothing, the run will hear.
-        for ref in ray.wait(list(asked), num_returns=len(asked), timeout=60)[0]:
+        for ref in ray.wait(list(asked), num_returns=len(asked), timeout=60)[0] if asked else []:
             try:
                 said = _result(ref)
+            except ray.exceptions.RayTaskError as error:
+                # What is wrong with the way it says itself: this is wrong with the program.
+                said = str(error.cause).strip().rpartition("\n")[2]
+                why = f"the node at {at[asked[ref]]} does not run Vesica as this process does: {said}"
+                raise ConfigError(f"{why}; install the same version of Vesica on every node") from None
             except ray.exceptions.RayError:
                 continue  # it is gone, and its tasks go elsewhere
             if said is not None:

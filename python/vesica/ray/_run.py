@@ -19,7 +19,7 @@ from .._jobs import Document
 from .._progress import Progress
 from .._report import Report
 from . import _network
-from ._engine import Engine
+from ._engine import Engine, raised
 
 
 class _Pair(NamedTuple):
@@ -214,8 +214,10 @@ class _OfDataset:
         groups = rows.grouped(units)
         ids = rows.Ids(work, self.id, self.type, with_pair)
         tables = on.there(groups, ids) or [ray.put(ids.none())]
-        self.result = ray.data.from_arrow_refs(tables)
-        return int(self.result.count())
+        with raised():
+            # What went wrong in a task is heard when its table is looked at.
+            self.result = ray.data.from_arrow_refs(tables)
+            return int(self.result.count())
 
     def ready(self, runs: Collection[str]) -> None:
         return None

@@ -41,8 +41,13 @@ for last in (False, False, True):
         ray.shutdown()
 
 secrets: list[tuple[bytes, bytes]] = []
+asked_at: list[int] = []
 hold = vesica.ray._engine.Engine.hold
-vesica.ray._engine.Engine.hold = lambda self, start: (kit := hold(self, start), secrets.append((bytes_of(start.secret), self._keeper.token)))[0]
+vesica.ray._engine.Engine.hold = lambda self, start: (
+    kit := hold(self, start),
+    secrets.append((bytes_of(start.secret), self._keeper.token)),
+    asked_at.append(kit.port),
+)[0]
 costs: list[str] = []
 serves = vesica.ray._engine.Doors.serve
 vesica.ray._engine.Doors.serve = lambda self, *of: (costs.extend(found := serves(self, *of)), found)[1]
@@ -71,7 +76,16 @@ def kept(marks: dict[str, bytes]) -> dict[str, int]:
     return counts
 
 
-def run(job: dict[str, Any], data: str, storage: str, output: str, ids: str | None = None, key: str | None = None, dies: bool = False) -> dict[str, Any]:
+def run(
+    job: dict[str, Any],
+    data: str,
+    storage: str,
+    output: str,
+    ids: str | None = None,
+    key: str | None = None,
+    dies: bool = False,
+    keeper_port: list[int] | None = None,
+) -> dict[str, Any]:
     """A run of this side; with `key`, what of it stands in Ray's store and files."""
     # What is found, if looking for it works at all.
     mark = os.urandom(32)
@@ -83,11 +97,11 @@ def run(job: dict[str, Any], data: str, storage: str, output: str, ids: str | No
     stranger: Path | None = None
     if ids is not None:
         dataset = ray.data.read_parquet(data)
-        matched = vesica.ray.match(dataset, keys=job["mine"]["input"]["keys"], id=ids, job=job, storage=storage, workers=2)
+        matched = vesica.ray.match(dataset, keys=job["mine"]["input"]["keys"], id=ids, job=job, storage=storage, workers=2, keeper_port=keeper_port)
         if matched.dataset is not None:
             matched.dataset.write_parquet(output)
     else:
-        matched = vesica.ray.run(job, data, output=output, storage=storage, workers=2)
+        matched = vesica.ray.run(job, data, output=output, storage=storage, workers=2, keeper_port=keeper_port)
         if matched.report.outcome.matched is not None and "://" not in output:
             # What comes to lie there before anybody asks for the rows is not among them.
             part = next(Path(output).glob("*.parquet"))
@@ -103,7 +117,7 @@ def run(job: dict[str, Any], data: str, storage: str, output: str, ids: str | No
     phases, peer = dict(report.phases()), report.chosen.peers[0]
     told = {"matched": report.outcome.matched, "rows": count, "phases": phases}
     told |= {"begun": peer.answered // peer.unit_capacity, "units": report.chosen.units, "lanes": report.chosen.lanes, "version": peer.version}
-    told |= {"page": "<svg" in report.html(), "place": str(Path(storage).parent) in report.to_json(), "costs": len(costs)}
+    told |= {"page": "<svg" in report.html(), "place": str(Path(storage).parent) in report.to_json(), "costs": len(costs), "asked_at": asked_at[-1]}
     if held is not None:
         secret, token = secrets[-1]
         told["stands"] = kept({"mark": mark, "secret": secret, "token": token, "key": key.encode()})
@@ -132,7 +146,7 @@ def nodes() -> dict[str, Any]:
         vesica.ray._engine.reached()
         yield "reached"
 
-        def walled(host: str) -> socket.socket:
+        def walled(host: str, ports: Any) -> socket.socket:
             bound = socket.socket()
             bound.bind((host, 0))
             return bound

@@ -50,10 +50,10 @@ def told(matched: vesica.spark.Matched, began: float) -> dict[str, Any]:
     return {**of_rows, "matched": report.outcome.matched, "phases": dict(report.phases()), "wall_s": wall}
 
 
-def run(job: dict[str, Any], data: str, storage: str, output: str) -> dict[str, Any]:
+def run(job: dict[str, Any], data: str, storage: str, output: str, keeper_port: list[int] | None = None) -> dict[str, Any]:
     """Matches the files."""
     began = time.monotonic()
-    return told(vesica.spark.run(job, data, session=session, storage=storage, output=output, workers=2), began)
+    return told(vesica.spark.run(job, data, session=session, storage=storage, output=output, workers=2, keeper_port=keeper_port), began)
 
 
 def match(job: dict[str, Any], data: str, storage: str, output: str, ids: str, repeat: bool = False) -> dict[str, Any]:

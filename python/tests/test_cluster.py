@@ -1675,6 +1675,28 @@ def test_who_has_heard_doors_ask_has_none_of_their_places(port: int, monkeypatch
         assert held._doors._value == 1 and kit.over(0, None) is False
 
 
+def test_a_driver_listens_at_a_port_that_is_named(port: int) -> None:
+    for wrong in (0, -1, 1 << 16, True, "7000", 7.5, [], [7000, "7001"], range(65530, 65540), range(9, 9), {7000}):
+        with pytest.raises(vesica.ConfigError, match="keeper_port: is .*; write a port from 1 to 65535, or several such as"):
+            keeper.ports(wrong)
+    assert keeper.ports(None) is keeper.ANY and list(keeper.ports(port)) == [port]
+    both = keeper.ports([port, port + 1])
+    with socket.create_server(("127.0.0.1", port)):
+        with keeper.listening("127.0.0.1", both) as listens:
+            assert listens.getsockname() == ("127.0.0.1", port + 1)
+            # Where all are taken it listens nowhere else: another program would be asked.
+            with pytest.raises(vesica.ConfigError, match="listen at 127.0.0.1, .*; name a port in keeper_port that no other program has, and run again"):
+                keeper.listening("127.0.0.1", both)
+    # An address of no machine's.
+    with keeper.listening("203.0.113.1", [port]) as listens:
+        assert listens.getsockname() == ("0.0.0.0", port)
+    start = start_of(port + 2, limits={"max_keys": 100})
+    # A run that begins anew, as where the other side has forgotten it, has the same port.
+    for _ in range(2):
+        with contextlib.closing(keeper.Keeper(start, "127.0.0.1", [port])) as held:
+            assert held.port == port and engine.start(Asks("127.0.0.1", port, held.name, held.token)).run == start.run
+
+
 def test_who_joined_while_the_other_side_was_awaited_is_told_nothing(place: Path, port: int) -> None:
     """Who may be told was looked at behind the telling: a node that had joined could ask until then."""
     spec, start = jobs(port, limits={"max_keys": 100})[0], start_of(port, limits={"max_keys": 100})

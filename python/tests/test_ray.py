@@ -211,9 +211,13 @@ def test_two_clusters_with_a_worker_a_door_and_the_drivers_link_lost(place: Path
 def test_a_cluster_meets_a_plain_run(place: Path, port: int, clusters: Clusters, on_a_cluster: str) -> None:
     sides = Sides(place, port, clusters, 5_000, learns=["alice", "bob"])
     thread, done = plain(sides, "bob" if on_a_cluster == "alice" else "alice")
-    sides.start(on_a_cluster)
-    told = sides.end(on_a_cluster)
+    # Workers are let ask at the first of these ports that is free.
+    ports = list(range(port + 30, port + 40))
+    with socket.create_server(("", ports[0])):
+        sides.start(on_a_cluster, keeper_port=ports)
+        told = sides.end(on_a_cluster)
     thread.join()
+    assert told["asked_at"] in ports[1:]
     if isinstance(done[0], BaseException):
         raise done[0]
     # Each door ended when it was told to, and said what its lanes had cost.
@@ -522,6 +526,19 @@ def test_a_driver_that_is_killed_before_it_has_written_needs_nobody(place: Path,
 
 
 @long
+def test_ports_that_the_other_side_comes_to_are_none_for_workers(port: int) -> None:
+    """A door on the driver's node would have found its port taken, when the other side had been met."""
+    from vesica.ray import _engine, _run
+
+    alice, bob = jobs(port)
+    for named, doors in ((port, None), ([port + 9, port + 1], None), (port + 3, 3)):
+        with pytest.raises(vesica.ConfigError, match=f"keeper_port: has {port}|keeper_port: has {port + 1}|keeper_port: has {port + 3}"):
+            _run._apart(alice, _engine.Engine(named), doors)
+        _run._apart(bob, _engine.Engine(named), doors)
+    for named, doors in ((None, None), (port - 1, None), (port + 2, None), (port + 4, 3)):
+        _run._apart(alice, _engine.Engine(named), doors)
+
+
 def test_what_a_task_refuses_while_ids_are_written_is_told_as_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was told when Ray looked at the table, in a page of Ray's own words."""
     import ray.data
@@ -678,7 +695,7 @@ def test_a_node_that_joins_while_a_run_lasts_is_refused(how: str, place: Path, p
     )
     for module in (_network, _engine):
         monkeypatch.setattr(module, "ray", SimpleNamespace(**vars(ray)))
-    monkeypatch.setattr(_engine, "reached", lambda: None)
+    monkeypatch.setattr(_engine, "reached", lambda ports: None)
     monkeypatch.setattr(_network, "has_tls", lambda address: tls[0])
     monkeypatch.setattr(_network, "LOOK", 60 if how == "in the last moment" else 0.01)
     pq.write_table(pa.table({"id": ["a"], "n": [1]}), place / "t.parquet")

@@ -9,6 +9,7 @@ import pickle
 import random
 import shutil
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -96,7 +97,7 @@ def out(place: Path, folder: str = "out") -> list[dict[str, Any]]:
 def test_spark_meets_a_plain_run(tmp_path: Path, port: int, cluster: Cluster, kills: bool) -> None:
     both, made = sides(tmp_path, port, 5_000, unit=64)
     thread, done = plain(SimpleNamespace(jobs=both, tables=made), "alice")
-    side = cluster.start(tmp_path, both["bob"])
+    side = cluster.start(tmp_path, both["bob"], keeper_port=[port + 30, port + 31])
     killed = 0
     if kills:
         # An executor that has lanes under way: Spark starts another, and the lanes again.
@@ -263,6 +264,28 @@ def test_the_token_comes_with_the_task(port: int) -> None:
         kit = pickle.loads(pickle.dumps(Kit("127.0.0.1", held.port, held.name, held.token)))
         assert bytes_of(engine.start(kit).secret) == bytes_of(start.secret)
         assert str(held.token) not in repr(kit)
+
+
+def test_executors_ask_at_a_port_that_is_named(port: int) -> None:
+    from vesica._cluster import engine
+    from vesica.spark._engine import Engine
+
+    def on(**conf: str) -> Engine:
+        context = SimpleNamespace(defaultParallelism=2, getConf=lambda: {f"spark.driver.{name}": of for name, of in conf.items()})
+        return Engine(SimpleNamespace(sparkContext=context), [port, port + 1])
+
+    start = start_of(port + 2, limits={"max_keys": 100})
+    with socket.create_server(("127.0.0.1", port)):
+        one = on(host="127.0.0.1")
+        with one.watch([], lambda: None):
+            kit = one.hold(start)
+            assert kit.port == port + 1 and engine.start(kit).run == start.run
+            # Another driver on this machine finds none, before it has met anybody.
+            with pytest.raises(vesica.ConfigError, match="name a port in keeper_port that no other program has"):
+                on(host="127.0.0.1").watch([], lambda: None)
+            one.release()
+    # As Spark writes an address of IPv6.
+    assert on(host="[::1]")._addresses() == ("::1", "::1") and on(host="[::1]", bindAddress="[::]")._addresses() == ("::1", "::")
 
 
 def test_a_frame_is_of_the_parts_that_the_run_has_written(tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ A door asks the same keeper whether it is to end. The answer waits until there i
 
 from __future__ import annotations
 
+import errno
 import hmac
 import secrets
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import BoundedSemaphore, Condition, Event, Thread
@@ -103,26 +105,46 @@ class Kit:
         return socket.create_connection((self.host, self.port), timeout=PATIENCE)
 
 
-def listening(host: str) -> socket.socket:
-    """Listens at this address, or if that is not one of this machine's own, at all of them."""
+#: Ports of which the driver listens at one: here at whichever the system chooses.
+ANY: Sequence[int] = (0,)
+
+
+def ports(given: int | Sequence[int] | None) -> Sequence[int]:
+    """The ports that a caller names: one, or several."""
+    if given is None:
+        return ANY
+    named: Sequence[int] = (given,) if isinstance(given, int) else given
+    if not isinstance(named, Sequence) or not named or not all(type(port) is int and 0 < port < 1 << 16 for port in named):
+        raise ConfigError(f"keeper_port: is {given!r}; write a port from 1 to 65535, or several such as range(7000, 7010), or leave it out")
+    return named
+
+
+def listening(host: str, named: Sequence[int] = ANY) -> socket.socket:
+    """Listens at the first of these ports that is free, at this address, or if that is not one of this machine's own, at all of them."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, 0), family=family, backlog=DOORS)
-    except OSError as error:
-        try:
-            return socket.create_server(("", 0), family=family, backlog=DOORS)
-        except OSError:
-            why = f"the driver cannot listen at {host}, where workers are to ask for what the run is sealed with"
-            raise ConfigError(f"{why}: {error}; see that this process may listen there, and run again") from None
+    why = None
+    for at in (host, ""):
+        for port in named:
+            try:
+                return socket.create_server((at, port), family=family, backlog=DOORS)
+            except OSError as error:
+                why = error
+                if error.errno == errno.EADDRNOTAVAIL:
+                    break
+        # A port that another program has at this address is not to be had by listening at all of them.
+        if why is None or why.errno != errno.EADDRNOTAVAIL:
+            break
+    ways = "see that this process may listen there" if named is ANY else "name a port in keeper_port that no other program has"
+    raise ConfigError(f"the driver cannot listen at {host}, where workers are to ask for what the run is sealed with: {why}; {ways}, and run again")
 
 
 class Keeper:
     """Answers workers until it is closed."""
 
-    def __init__(self, start: _core.Start, host: str) -> None:
-        """Listens at this address."""
+    def __init__(self, start: _core.Start, host: str, named: Sequence[int] = ANY) -> None:
+        """Listens at this address, at one of these ports."""
         self._start, self._secret = start.to_bytes(), start.secret
-        self._listener = listening(host)
+        self._listener = listening(host, named)
         self.port = self._listener.getsockname()[1]
         self.name, self.token = secrets.token_hex(16), secrets.token_bytes(TOKEN)
         self._seats, self._doors, self._closed = BoundedSemaphore(AT_ONCE), BoundedSemaphore(DOORS), Event()

@@ -38,7 +38,8 @@ class Engine:
 
     name = "the Ray cluster"
 
-    def __init__(self) -> None:
+    def __init__(self, keeper_port: int | Sequence[int] | None = None) -> None:
+        self.ports = keeper.ports(keeper_port)
         self._keeper: Keeper | None = None
 
     @functools.cached_property
@@ -53,7 +54,7 @@ class Engine:
 
     def watch(self, accept: Sequence[str], refuse: Callable[[], Any]) -> _network.Watch:
         """Looks for nodes that join. Those that are there reach this one, which is seen before the other side is met."""
-        reached()
+        reached(self.ports)
         return _network.Watch(accept, refuse)
 
     def hold(self, start: _core.Start) -> Kit:
@@ -61,7 +62,7 @@ class Engine:
         tasks, so nobody is left who could ask."""
         self.release()
         here = ray.get_runtime_context().get_node_id()
-        self._keeper = Keeper(start, addresses()[here])
+        self._keeper = Keeper(start, addresses()[here], self.ports)
         return self._keeper.kit
 
     def release(self) -> None:
@@ -210,14 +211,12 @@ class Doors:
         return costs
 
 
-def reached() -> None:
+def reached(ports: Sequence[int] = keeper.ANY) -> None:
     """Refuses a cluster of which a node does not reach this one, where its workers are to ask for the secret: a wall between nodes may let pass what is
-    Ray's and nothing else. On each node this begins the worker that cuts rows later."""
+    Ray's and nothing else. On each node this begins the worker that cuts rows later. Where all of these ports are taken, that is refused too."""
     here, at = ray.get_runtime_context().get_node_id(), addresses()
     others = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1 and node["NodeID"] != here]
-    if not others:
-        return
-    with keeper.listening(at[here]) as listens:
+    with keeper.listening(at[here], ports) as listens:
         place = at[here], listens.getsockname()[1]
         asked = {_reaches.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(place): node for node in others}
         # Of a node that says nothing, the run will hear.
@@ -233,7 +232,8 @@ def reached() -> None:
                 continue  # it is gone, and its tasks go elsewhere
             if said is not None:
                 why = f"the node at {at[asked[ref]]} does not reach the driver's at {place[0]}:{place[1]}, where workers ask for what the run is sealed with"
-                more = "let every node reach that address, at each port that its system may choose (net.ipv4.ip_local_port_range)"
+                each = "each port that its system may choose (net.ipv4.ip_local_port_range), or name one or some in keeper_port"
+                more = f"let every node reach that address, at {each if ports is keeper.ANY else 'all that keeper_port names'}"
                 raise ConfigError(f"{why}: {said}; {more}")
 
 

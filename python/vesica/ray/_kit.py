@@ -6,6 +6,7 @@ store answers who has Ray's own token, and so may submit work, and nobody else. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -31,8 +32,8 @@ class Kit(keeper.Kit):
 class Keeper(keeper.Keeper):
     """Answers workers of this cluster."""
 
-    def __init__(self, start: _core.Start, host: str) -> None:
-        super().__init__(start, host)
+    def __init__(self, start: _core.Start, host: str, named: Sequence[int] = keeper.ANY) -> None:
+        super().__init__(start, host, named)
         try:
             _internal_kv_put(self.name, self.token, namespace=SPACE)
         except BaseException:

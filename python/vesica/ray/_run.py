@@ -98,6 +98,7 @@ def run(
     output: str | os.PathLike[str] | None = None,
     doors: int | None = None,
     advertise: Sequence[str] | None = None,
+    keeper_port: int | Sequence[int] | None = None,
     accept: Sequence[str] = (),
     progress: Progress = None,
     **fields: Any,
@@ -115,6 +116,9 @@ def run(
     A party that listens has a door on each of `doors` nodes, at the ports after that of `mine.listen`. `advertise` says at which
     addresses the other party reaches the doors, if these are not those of the nodes.
 
+    Workers ask the driver for what the run is sealed with, at a port that the system chooses. `keeper_port` names a port for it, or several such as
+    `range(7000, 7010)`, of which it takes the first that is free.
+
     A cluster of several nodes has TLS between them (`RAY_USE_TLS=1` on each), or is refused. Where the network of the nodes belongs to this
     party alone, `accept=["cluster_without_tls"]` lets it run without.
 
@@ -123,7 +127,8 @@ def run(
     """
     _network.check(accept)
     how = {"storage": storage, "workers": workers, "doors": doors, "advertise": advertise, "accept": accept, "progress": progress}
-    one = drive.of_files(Engine(), job, data, output, fields, how)
+    one = drive.of_files(Engine(keeper_port), job, data, output, fields, how)
+    _apart(one.spec, one.on, doors)
     report = one.run()
     return Matched(_Later(functools.partial(_dataset, one.source.output)) if one.learns else None, report)
 
@@ -138,6 +143,7 @@ def match(
     workers: int = 8,
     doors: int | None = None,
     advertise: Sequence[str] | None = None,
+    keeper_port: int | Sequence[int] | None = None,
     accept: Sequence[str] = (),
     progress: Progress = None,
     **fields: Any,
@@ -152,7 +158,8 @@ def match(
     spec, names = drive.of_table(job, keys, fields)
     if spec["mine"].get("resume"):
         raise ConfigError("mine.resume: a Dataset cannot be recognised after a restart; write it to Parquet and use vesica.ray.run")
-    on = Engine()
+    on = Engine(keeper_port)
+    _apart(spec, on, doors)
     one = drive.Run(
         spec,
         _OfDataset(on, dataset, names, id),
@@ -166,6 +173,17 @@ def match(
     )
     report = one.run()
     return Matched(one.source.result, report)
+
+
+def _apart(spec: dict[str, Any], on: Engine, doors: int | None) -> None:
+    """Refuses ports for workers that the driver has for the other side, or a door on its node: that would be found out when the other side was met."""
+    listen = spec["mine"].get("listen")
+    if listen:
+        first = int(listen.rpartition(":")[2])
+        both = next((port for port in on.ports if first <= port <= first + (doors or 1)), None)
+        if both is not None:
+            why = f"the other side comes to {first} (mine.listen) and the ports behind it"
+            raise ConfigError(f"keeper_port: has {both}, and {why}; name another one")
 
 
 def _dataset(place: output.Output) -> Any:

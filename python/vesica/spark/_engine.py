@@ -108,22 +108,28 @@ class Engine:
     #: Executors write all that is shuffled to their disks, and read it from there.
     room = None
 
-    def __init__(self, session: Any) -> None:
-        self.session, self.context = session, session.sparkContext
+    def __init__(self, session: Any, keeper_port: int | Sequence[int] | None = None) -> None:
+        self.session, self.context, self.ports = session, session.sparkContext, keeper.ports(keeper_port)
         self.width = max(1, self.context.defaultParallelism)
         self._keeper: keeper.Keeper | None = None
 
     def watch(self, accept: Sequence[str], refuse: Callable[[], Any]) -> Unwatched:
-        """Nothing to watch."""
+        """Nothing to watch. That this process can listen where workers are to ask is seen before the other side is met."""
+        keeper.listening(self._addresses()[1], self.ports).close()
         return Unwatched()
 
     def hold(self, start: _core.Start) -> Kit:
         """A thread of the driver answers workers."""
         self.release()
-        host = self.context.getConf().get("spark.driver.host", "127.0.0.1")
-        bound = self.context.getConf().get("spark.driver.bindAddress", host)
-        self._keeper = keeper.Keeper(start, bound)
+        host, bound = self._addresses()
+        self._keeper = keeper.Keeper(start, bound, self.ports)
         return Kit(host, self._keeper.port, self._keeper.name, self._keeper.token)
+
+    def _addresses(self) -> tuple[str, str]:
+        """Where workers reach this process, and where that listens. Spark has brackets around an address of IPv6."""
+        conf = self.context.getConf()
+        host = conf.get("spark.driver.host", "127.0.0.1")
+        return host.strip("[]"), conf.get("spark.driver.bindAddress", host).strip("[]")
 
     def release(self) -> None:
         """Answers nobody any more."""

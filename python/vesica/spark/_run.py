@@ -41,6 +41,7 @@ def run(
     storage: Address,
     workers: int = 8,
     output: str | os.PathLike[str] | None = None,
+    keeper_port: int | Sequence[int] | None = None,
     accept: Sequence[str] = (),
     progress: Progress = None,
     **fields: Any,
@@ -58,7 +59,7 @@ def run(
     session = _session(session)
     _engine.check(session, accept)
     how = {"storage": storage, "workers": workers, "accept": accept, "progress": progress}
-    one = drive.of_files(_engine.Engine(session), job, data, output, fields, how)
+    one = drive.of_files(_engine.Engine(session, keeper_port), job, data, output, fields, how)
     _dials(one.spec)
     if one.learns and "://" in one.source.output.address:
         # What Spark has no type for is refused now, and not when the run has ended.
@@ -76,6 +77,7 @@ def match(
     job: Document | None = None,
     storage: Address,
     workers: int = 8,
+    keeper_port: int | Sequence[int] | None = None,
     accept: Sequence[str] = (),
     progress: Progress = None,
     **fields: Any,
@@ -92,7 +94,7 @@ def match(
     _dials(spec)
     if spec["mine"].get("resume"):
         raise ConfigError("mine.resume: a DataFrame cannot be recognised after a restart; write it to Parquet and use vesica.spark.run")
-    on = _engine.Engine(session)
+    on = _engine.Engine(session, keeper_port)
     with contextlib.closing(_OfFrame(on, frame, names, id, spec, output)) as source:
         source.count()
         one = drive.Run(spec, source, on, storage=storage, workers=workers, accept=accept, progress=progress)

@@ -525,7 +525,6 @@ def test_a_driver_that_is_killed_before_it_has_written_needs_nobody(place: Path,
     assert not list(place.glob("alice.storage/*")) and not list(place.glob("alice.resume/*.ledger"))
 
 
-@long
 def test_ports_that_the_other_side_comes_to_are_none_for_workers(port: int) -> None:
     """A door on the driver's node would have found its port taken, when the other side had been met."""
     from vesica.ray import _engine, _run
@@ -560,6 +559,7 @@ def test_what_a_task_refuses_while_ids_are_written_is_told_as_itself(monkeypatch
     assert not isinstance(raised.value, _engine.ray.exceptions.RayError)
 
 
+@long
 def test_a_dataset_is_matched_by_its_ids(place: Path, port: int, clusters: Clusters) -> None:
     sides = Sides(place, port, clusters, 20_000)
     # Ids beyond what a signed number holds.

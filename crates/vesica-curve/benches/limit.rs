@@ -5,9 +5,10 @@
 //! VESICA_CPU=avx2 cargo bench -p vesica-curve --bench limit fourq # another one, one curve
 //! ```
 //!
-//! The least of many repeats is printed, in time of this thread, which other work on the machine changes little. The clock is timed first, by
-//! multiplications of which each waits for the last; that takes three cycles on every x86 since 2013. The page of the book about
-//! machines says how many instructions there are, and how many the ports take in a cycle.
+//! Of many repeats the least time is printed, in time of this thread, which other work on the machine changes little; and the median of the
+//! cycles. The clock changes while a machine is used, by a third on some, so it is timed before and behind each repeat, by multiplications
+//! of which each waits for the last; that takes three cycles on every x86 since 2013. The page of the book about machines says how many
+//! instructions there are, and how many the ports take in a cycle.
 
 #![allow(clippy::print_stdout, reason = "what it measures is what it is for")]
 
@@ -26,32 +27,45 @@ fn now() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a thread has a clock").into()
 }
 
-/// The least time that `work` takes, of so many repeats, after `ready` made its input.
-fn least<T, U>(repeats: u32, mut ready: impl FnMut() -> T, mut work: impl FnMut(T) -> U) -> Duration {
+/// What a step takes.
+struct Cost {
+    /// The least time.
+    least: Duration,
+    /// The median of the clock cycles.
+    cycles: f64,
+}
+
+/// What `work` takes in so many repeats, after `ready` made its input.
+fn cost<T, U>(repeats: usize, mut ready: impl FnMut() -> T, mut work: impl FnMut(T) -> U) -> Cost {
     let mut least = Duration::MAX;
+    let mut cycles = Vec::with_capacity(repeats);
     for _ in 0..repeats {
         let input = ready();
+        let before = clock();
         let start = now();
         let out = work(black_box(input));
-        least = least.min(now() - start);
+        let time = now() - start;
         drop(black_box(out));
+        cycles.push(time.as_nanos() as f64 * (before + clock()) / 2.0);
+        least = least.min(time);
     }
-    least
+    cycles.sort_by(f64::total_cmp);
+    Cost { least, cycles: cycles[repeats / 2] }
 }
 
 /// Clock cycles in a nanosecond.
 fn clock() -> f64 {
-    const STEPS: u32 = 300_000;
-    let chain = |mut x: u64| {
-        for _ in 0..STEPS {
-            x = x.wrapping_mul(x);
-        }
-        x
-    };
-    3.0 * f64::from(STEPS) / least(200, || 3u64, chain).as_nanos() as f64
+    const STEPS: u32 = 100_000;
+    let start = now();
+    let mut x = black_box(3u64);
+    for _ in 0..STEPS {
+        x = x.wrapping_mul(x);
+    }
+    black_box(x);
+    3.0 * f64::from(STEPS) / (now() - start).as_nanos() as f64
 }
 
-fn measure<G: Blind>(ghz: f64, only: Option<&str>) {
+fn measure<G: Blind>(only: Option<&str>) {
     if only.is_some_and(|only| !G::NAME.contains(only)) {
         return;
     }
@@ -69,25 +83,25 @@ fn measure<G: Blind>(ghz: f64, only: Option<&str>) {
     let repeats = 40;
     let points = || G::hash(&dst, &digests);
     let steps = [
-        ("hash", least(repeats, || (), |()| G::hash(&dst, &digests))),
-        ("multiply", least(repeats, points, |points| points.mul(&k))),
-        ("encode", least(repeats, || points().mul(&k), |points| points.encode(&mut Vec::with_capacity(N * G::WIRE)))),
-        ("decode", least(repeats, || (), |()| G::decode(&wire, &coins).expect("own elements"))),
-        ("blind", least(repeats, || (), |()| blind(&mut Vec::with_capacity(N * G::WIRE)))),
+        ("hash", cost(repeats, || (), |()| G::hash(&dst, &digests))),
+        ("multiply", cost(repeats, points, |points| points.mul(&k))),
+        ("encode", cost(repeats, || points().mul(&k), |points| points.encode(&mut Vec::with_capacity(N * G::WIRE)))),
+        ("decode", cost(repeats, || (), |()| G::decode(&wire, &coins).expect("own elements"))),
+        ("blind", cost(repeats, || (), |()| blind(&mut Vec::with_capacity(N * G::WIRE)))),
         (
             "evaluate",
-            least(
+            cost(
                 repeats,
                 || Vec::with_capacity(N * G::EVALUATED),
                 |mut out| G::evaluate(&k, &wire, &coins, &mut out).expect("own elements"),
             ),
         ),
     ];
-    for (step, time) in steps {
-        print(G::NAME, step, time, ghz);
+    for (step, spent) in steps {
+        print(G::NAME, step, &spent);
     }
     let mut last = None;
-    let time = least(
+    let spent = cost(
         repeats,
         || {
             let mut wire = Vec::new();
@@ -102,22 +116,21 @@ fn measure<G: Blind>(ghz: f64, only: Option<&str>) {
             last = Some(out);
         },
     );
-    print(G::NAME, "unblind", time, ghz);
+    print(G::NAME, "unblind", &spent);
 }
 
-fn print(curve: &str, step: &str, time: Duration, ghz: f64) {
-    let nanoseconds = time.as_nanos() as f64 / N as f64;
-    println!("{curve:14} {step:10} {nanoseconds:9.1} ns {:9.0} cycles", nanoseconds * ghz);
+fn print(curve: &str, step: &str, spent: &Cost) {
+    let each = |whole: f64| whole / N as f64;
+    println!("{curve:14} {step:10} {:9.1} ns {:9.0} cycles", each(spent.least.as_nanos() as f64), each(spent.cycles));
 }
 
 fn main() {
     let only = std::env::args().skip(1).find(|word| !word.starts_with("--"));
-    let ghz = clock();
-    println!("back end {}, {ghz:.2} GHz, {N} elements at a time", Backend::chosen());
-    measure::<Curve25519>(ghz, only.as_deref());
-    measure::<Ristretto255>(ghz, only.as_deref());
-    measure::<FourQ>(ghz, only.as_deref());
-    measure::<P256>(ghz, only.as_deref());
-    measure::<Sm2>(ghz, only.as_deref());
-    measure::<Secp256k1>(ghz, only.as_deref());
+    println!("back end {}, {:.2} GHz now, {N} elements at a time", Backend::chosen(), clock());
+    measure::<Curve25519>(only.as_deref());
+    measure::<Ristretto255>(only.as_deref());
+    measure::<FourQ>(only.as_deref());
+    measure::<P256>(only.as_deref());
+    measure::<Sm2>(only.as_deref());
+    measure::<Secp256k1>(only.as_deref());
 }

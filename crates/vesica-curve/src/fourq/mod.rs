@@ -63,8 +63,8 @@ const MAX_LANES: usize = 8;
 const BLOCK: usize = 32;
 /// The fewest vectors of points that are multiplied together. Below it, inversions cost more than they save.
 const LEAST: usize = 16;
-/// The most: of eight lanes they take 0.4 MB, which stays in a second-level cache.
-const MOST: usize = 64;
+/// The most: of eight lanes they take 0.8 MB, which stays in a second-level cache.
+const MOST: usize = 128;
 /// Vectors of limbs in a point.
 const VECTORS: usize = 18;
 

@@ -229,7 +229,7 @@ class Objects:
     """Objects below an address that `obstore` knows: `s3://`, `gs://`, `az://`. The store itself refuses a second object of one name, by the
     condition `If-None-Match: *` (S3 since 2024-08, Azure) or `ifGenerationMatch=0` (Google). What it has taken is durable."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, **options: Any) -> None:
         try:
             import obstore
             import obstore.store
@@ -237,7 +237,7 @@ class Objects:
             raise ConfigError(f"{address}: needs obstore: pip install 'vesica[sources]' ({error})") from None
         self.address, self._obstore = address, obstore
         with self._asked("opened"):
-            self._store = obstore.store.from_url(address)
+            self._store = obstore.store.from_url(address, **options)
 
     @contextlib.contextmanager
     def _asked(self, done: str, name: str | None = None) -> Iterator[None]:

@@ -106,7 +106,7 @@ class Files:
 
 
 def files(paths: Paths) -> Files:
-    """The files at `paths`: files, folders, or addresses that `pyarrow.fs` knows (`s3://…`, `gs://…`) and `az://…`, with their footers read."""
+    """The files at `paths`: files, folders, or addresses: `gs://…`, `az://…`, and those that `pyarrow.fs` knows (`s3://…`). Their footers are read."""
     found = list(_listed(paths))
     if not found:
         raise InputError(f"{paths}: there is no Parquet file; name files or a folder with files called *.parquet")
@@ -145,16 +145,19 @@ def _listed(paths: Paths) -> Iterator[str]:
 def _system(name: str) -> tuple[Any, str]:
     """The file system of `name`, and what it is called there. Workers find it anew: what it needs to sign in never travels."""
     scheme, found, inside = name.partition("://")
-    if scheme.lower() == "az":
-        return _Azure(), inside.strip("/")
+    if scheme.lower() in ("az", "gs") and "?" not in name:
+        return _Store(scheme.lower()), inside.strip("/")
     if found:
         return pyarrow.fs.FileSystem.from_uri(name)
     return pyarrow.fs.LocalFileSystem(), name
 
 
-class _Azure:
-    """What is asked of a file system here, for `az://container/…`, which `pyarrow.fs` does not know. It is read by the client of the storage, with that
-    one's credentials."""
+class _Store:
+    """What is asked of a file system here, of a store that the client of the storage reads, with its credentials. `pyarrow.fs` does not know `az://`, and
+    where it finds no credentials for `gs://` it asks for them again and again, and says nothing."""
+
+    def __init__(self, scheme: str) -> None:
+        self._scheme = scheme
 
     def get_file_info(self, asked: Any) -> Any:
         if isinstance(asked, pyarrow.fs.FileSelector):
@@ -173,10 +176,9 @@ class _Azure:
         _, there, inside = self._of(name)
         return pa.PythonFile(there.open(inside), mode="r")
 
-    @staticmethod
-    def _of(name: str) -> tuple[str, Any, str]:
+    def _of(self, name: str) -> tuple[str, Any, str]:
         container, _, inside = name.partition("/")
-        return container, storage.opened(f"az://{container}"), inside
+        return container, storage.opened(f"{self._scheme}://{container}"), inside
 
 
 def _info(container: str, head: Any) -> pyarrow.fs.FileInfo:

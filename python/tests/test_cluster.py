@@ -1163,9 +1163,10 @@ def test_what_a_store_is_not_opened_with_is_named(address: str, variables: dict[
 def test_who_may_not_is_told_what_signs_in() -> None:
     asked = "Error performing GET http://169.254.169.254/computeMetadata/v1/token in 3s"
     for scheme, signs in storage.SIGNS.items():
-        assert storage.helps(f"{scheme}://b", asked) == f"nothing to sign in with was found: set {signs} in the environment of this process, and run again"
+        nothing = f"nothing to sign in with was found: set {signs} in the environment of this process, and of every worker of a cluster, and run again"
+        assert storage.helps(f"{scheme}://b", asked) == nothing
         refused = storage.helps(f"{scheme}://b", "Error performing PUT https://b in 3s - Server returned non-2xx status code: 403 Forbidden:")
-        assert refused == f"see that {signs} in the environment of this process are right and allow that, and run again"
+        assert refused == f"see that {signs} in the environment of this process, or of a cluster's worker, are right and allow that, and run again"
         assert storage.helps(f"{scheme}://b", "Error performing PUT https://b in 3s - 404 Not Found") is None
 
 

@@ -99,9 +99,9 @@ def helps(address: str, said: str, opened: bool = False) -> str | None:
     if signs is None:
         return None
     if _NOTHING.search(said):
-        return f"nothing to sign in with was found: set {signs} in the environment of this process, and run again"
+        return f"nothing to sign in with was found: set {signs} in the environment of this process, and of every worker of a cluster, and run again"
     if opened or _REFUSED.search(said):
-        return f"see that {signs} in the environment of this process are right and allow that, and run again"
+        return f"see that {signs} in the environment of this process, or of a cluster's worker, are right and allow that, and run again"
     return None
 
 

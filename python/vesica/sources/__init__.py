@@ -1,6 +1,6 @@
 """Tables that stand elsewhere, for `input=` of `vesica.run`: `pip install 'vesica[sources]'`.
 
-Each of these gives what a library that is well kept has for its table, and nothing is read before the run reads it, batch by batch, to a file
+Each of these gives what a library that is well kept has for its table, and no rows are read before the run reads it, batch by batch, to a file
 without a name in `mine.scratch`. Where a table needs more than the arguments here, take that library itself: `input=` takes any reader of
 Arrow batches.
 """
@@ -46,7 +46,7 @@ def iceberg(table: Any, columns: Sequence[str] | None = None, *, snapshot: int |
 def objects(address: str, columns: Sequence[str] | None = None, **options: Any) -> Any:
     """Parquet files in an object store, by `obstore`: `s3://bucket/folder`, `gs://…` or `az://…`, one file or all below a folder that
     end in `.parquet`, in the order of their names. `options` are those of the store, such as `region=` and `endpoint=`; without any, what
-    the environment says.
+    the environment says. All files have the same columns.
 
     `vesica.sources.objects("s3://bucket/customers", ["email", "id"], region="eu-central-1")`
     """

@@ -85,7 +85,7 @@ def test_files_in_an_object_store(tmp_path: Path, port: int, store: dict[str, An
         vesica.sources.objects("customers")
     with pytest.raises(FileNotFoundError, match="s3://bucket/nothing.parquet: is not there"):
         vesica.sources.objects("s3://bucket/nothing.parquet", **store)
-    with pytest.raises(vesica.ConfigError, match="s3://nothing/customers: cannot be listed: .*NoSuchBucket"):
+    with pytest.raises(vesica.ConfigError, match="s3://nothing/customers: cannot be listed: .*NoSuchBucket.*; name a bucket or container"):
         vesica.sources.objects("s3://nothing/customers", **store)
     with pytest.raises(vesica.ConfigError, match="no://bucket: cannot be opened: .*no://bucket"):
         vesica.sources.objects("no://bucket/customers", **store)

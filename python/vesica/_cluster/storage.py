@@ -89,6 +89,9 @@ SIGNS = {
 #: A client that finds nothing to sign in with asks the machine it runs on, at these addresses. On Azure it does not know whom to ask for.
 _NOTHING = re.compile(r"//(169\.254\.169\.254|metadata\.google\.internal)/|Account must be specified")
 
+#: What an answer says where there is no bucket, or on Azure no container, of that name.
+_NOWHERE = re.compile(r"NoSuchBucket|ContainerNotFound")
+
 #: What an answer says to someone who may not.
 _REFUSED = re.compile(r"\b(401 Unauthorized|403 Forbidden)\b")
 
@@ -255,6 +258,8 @@ class Objects:
             said = why(error)
             remedy = helps(self.address, said, done == "opened")
             otherwise = "see that this machine reaches the store and may do that there, and run again"
+            if _NOWHERE.search(said):
+                otherwise = "name a bucket or container that is there, and run again"
             told = StoreError(f"{what}: cannot be {done}: {said}; {remedy or otherwise}")
             told.said, told.helps = said, remedy
             raise told from None

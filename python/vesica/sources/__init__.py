@@ -97,7 +97,25 @@ def objects(address: str, columns: Sequence[str] | None = None, **options: Any) 
             for table in _ahead(pool, read, groups(_ahead(pool, footer, files))):
                 yield from (table if chosen is None else table.select(chosen)).replace_schema_metadata().to_batches()
 
-    return pa.RecordBatchReader.from_batches(first, batches())
+    return Rows(lambda: pa.RecordBatchReader.from_batches(first, batches()))
+
+
+class Rows:
+    """Rows that are read anew each time that they are asked for: a reader alone would have none the second time, and say nothing."""
+
+    def __init__(self, reader: Callable[[], Any]) -> None:
+        self._reader = reader
+
+    def to_reader(self) -> Any:
+        """The rows, batch by batch, as a reader of pyarrow."""
+        return self._reader()
+
+    def to_table(self) -> Any:
+        """The rows, as a table of pyarrow."""
+        return self._reader().read_all()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._reader().__arrow_c_stream__(requested_schema)
 
 
 #: How many row groups are read from an object store at once.

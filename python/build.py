@@ -29,7 +29,7 @@ WHEELS = ROOT / "target" / "wheels"
 
 TOOLS = ["maturin>=1.9,<2"]
 TESTS = ["pytest>=8", "pyarrow>=15", "pandas>=2.2", "polars>=1.3", "duckdb>=1.1"]
-TESTS += ["obstore>=0.6", "fsspec", "deltalake>=1", "pyiceberg[sql-sqlite,pyarrow]>=0.9", "moto[server]"]
+TESTS += ["obstore>=0.6", "deltalake>=1", "pyiceberg[sql-sqlite,pyarrow]>=0.9", "moto[server]"]
 # Extras, and large: only the tests of clusters have them. Those of Spark are skipped where there is no Java.
 CLUSTERS = ["pytest>=8", "ray[data]>=2.60,<3", "pyarrow>=15", "pandas>=2.2", "obstore>=0.6", "moto[server]"]
 CLUSTERS += ["pyspark>=3.5,<5"] if shutil.which("java") else []

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ctypes
+import hashlib
+import hmac
 import json
 import os
 import queue
+import shutil
 import socket
 import subprocess
 import sys
 import threading
+import time
 import traceback
+import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,8 +47,8 @@ _taken: dict[str, int] = {}
 
 
 @pytest.fixture(scope="session")
-def objects() -> Iterator[dict[str, str]]:
-    """What a process has in its environment that is to reach a server of S3; nothing where there is no such server."""
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """What a process has in its environment that is to reach a server of S3, as such or as one of Google's; nothing where there is no such server."""
     try:
         import obstore  # noqa: F401
         from moto.server import ThreadedMotoServer
@@ -50,12 +57,50 @@ def objects() -> Iterator[dict[str, str]]:
         return
     server = ThreadedMotoServer(port=0)
     server.start()
+    server._server.app = _google(server._server.app)
     try:
         address = "http://127.0.0.1:%d" % server.get_host_and_port()[1]
         told = {"ENDPOINT": address, "ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": "s", "REGION": "us-east-1", "ALLOW_HTTP": "true"}
-        yield {f"AWS_{name}": value for name, value in told.items()}
+        key = tmp_path_factory.mktemp("google") / "key.json"
+        key.write_text(json.dumps({"gcs_base_url": address, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}))
+        google = {"GOOGLE_SERVICE_ACCOUNT": str(key), "GOOGLE_ALLOW_HTTP": "true"}
+        yield {f"AWS_{name}": value for name, value in told.items()} | google
     finally:
         server.stop()
+
+
+def _google(app: Callable[..., Any]) -> Callable[..., Any]:
+    """A server of S3 that knows what a client of Google's sends in another way: who it is, and the condition that there is no object of a name. The
+    rest of these requests are the same. Unlike S3, Google says so if an object is not there that is to be removed."""
+
+    def asked(environ: dict[str, Any], start: Callable[..., Any]) -> Any:
+        if environ.get("HTTP_USER_AGENT", "").startswith("object_store") and not environ.get("HTTP_AUTHORIZATION", "").startswith("AWS4"):
+            environ["HTTP_AUTHORIZATION"] = "AWS4-HMAC-SHA256 Credential=k/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+            if environ.get("HTTP_X_GOOG_IF_GENERATION_MATCH") == "0":
+                environ["HTTP_IF_NONE_MATCH"] = "*"
+            if environ["REQUEST_METHOD"] == "DELETE":
+                said: list[str] = []
+                list(app({**environ, "REQUEST_METHOD": "HEAD"}, lambda status, *more: said.append(status)))
+                if said[0].startswith("404"):
+                    start(said[0], [("Content-Length", "0")])
+                    return []
+        return app(environ, start)
+
+    return asked
+
+
+@contextlib.contextmanager
+def _reached(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An object store is reached by this process, and by those that it starts."""
+    from vesica._cluster import storage
+
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    storage.opened.cache_clear()
+    try:
+        yield
+    finally:
+        storage.opened.cache_clear()
 
 
 @pytest.fixture
@@ -63,18 +108,74 @@ def bucket(objects: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator
     """The address of a folder in a bucket of S3, for this process and those that it starts."""
     pytest.importorskip("obstore")
     pytest.importorskip("moto.server")
-    from vesica._cluster import storage
-
-    for name, value in objects.items():
-        monkeypatch.setenv(name, value)
     # What a test before this one has put is there still.
     for method, path in (("POST", "moto-api/reset"), ("PUT", "bucket")):
         urllib.request.urlopen(urllib.request.Request(f"{objects['AWS_ENDPOINT']}/{path}", method=method)).read()
-    storage.opened.cache_clear()
-    try:
+    with _reached(objects, monkeypatch):
         yield "s3://bucket/vesica"
-    finally:
-        storage.opened.cache_clear()
+
+
+@pytest.fixture
+def google(bucket: str) -> str:
+    """The same one, asked as Google's are."""
+    return bucket.replace("s3://", "gs://")
+
+
+#: The account that Azure's emulator has, and its key, which its manual names.
+AZURITE = ("devstoreaccount1", "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==")
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[dict[str, str]]:
+    """What a process has in its environment that is to reach Azure's emulator, which has a container; nothing where there is none."""
+    program = shutil.which("azurite-blob")
+    if program is None:
+        yield {}
+        return
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    how = ["--disableTelemetry", "--silent", "--inMemoryPersistence", "--skipApiVersionCheck", "--blobPort", str(port)]
+    with subprocess.Popen([program, *how], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            address = f"http://127.0.0.1:{port}/{AZURITE[0]}"
+            until = time.monotonic() + 60
+            while not _container(f"{address}/bucket"):
+                assert server.poll() is None and time.monotonic() < until
+                time.sleep(0.1)
+            yield {
+                "AZURE_STORAGE_ACCOUNT_NAME": AZURITE[0],
+                "AZURE_STORAGE_ACCOUNT_KEY": AZURITE[1],
+                "AZURE_STORAGE_ENDPOINT": address,
+                "AZURE_ALLOW_HTTP": "true",
+            }
+        finally:
+            server.terminate()
+
+
+def _container(address: str) -> bool:
+    """Makes a container, which obstore cannot do; says whether the emulator answers yet."""
+    signed = {"sv": "2020-08-04", "ss": "b", "srt": "sco", "sp": "rwdlac", "se": "2099-01-01T00:00:00Z"}
+    text = "\n".join([AZURITE[0], signed["sp"], signed["ss"], signed["srt"], "", signed["se"], "", "", signed["sv"], ""])
+    signature = hmac.new(base64.b64decode(AZURITE[1]), text.encode(), hashlib.sha256).digest()
+    query = urllib.parse.urlencode({"restype": "container", **signed, "sig": base64.b64encode(signature).decode()})
+    try:
+        urllib.request.urlopen(urllib.request.Request(f"{address}?{query}", data=b"", method="PUT")).read()
+    except urllib.error.HTTPError:
+        raise
+    except OSError:
+        return False
+    return True
+
+
+@pytest.fixture
+def azure(azurite: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a folder in a container of Azure's emulator, which nothing is in."""
+    pytest.importorskip("obstore")
+    if not azurite:
+        pytest.skip("there is no azurite-blob: npm install -g azurite")
+    with _reached(azurite, monkeypatch):
+        yield f"az://bucket/{os.urandom(4).hex()}"
 
 
 def jobs(port: int, *, keys: tuple[str, str] = ("id", "id"), **shared: Any) -> tuple[dict[str, Any], dict[str, Any]]:

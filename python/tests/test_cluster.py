@@ -1098,6 +1098,103 @@ def test_the_first_of_a_name_stands_in_a_bucket(bucket: str) -> None:
         storage.Objects("s3://nothing/vesica").probe()
 
 
+@pytest.fixture(params=["google", "azure"])
+def another(request: pytest.FixtureRequest) -> str:
+    """A place in a store of Google's, and in one of Azure's."""
+    return request.getfixturevalue(request.param)
+
+
+def test_the_first_of_a_name_stands_in_another_store(another: str) -> None:
+    there = storage.opened(another)
+    first_stands(there)
+    # What somebody else has removed meanwhile is gone, and no error; the others are removed.
+    names = [f"n{i}" for i in range(7)]
+    for name in names[::2]:
+        there.put(name, [b"x"])
+    there.remove_all(names)
+    there.remove_all(names)
+    assert not list(there.below())
+    with io.BytesIO(os.urandom(9 << 20)) as large:
+        there.upload("large", large)
+    assert there.size("large") == 9 << 20
+    there.remove("large")
+
+
+def test_a_run_has_its_state_and_its_rows_in_another_store(another: str, place: Path, port: int) -> None:
+    made, out = tables(place, 1_500), f"{another}/out"
+    both = dict(zip(("alice", "bob"), jobs(port, limits={"max_keys": 3_000}, unit=100)))
+    thread, done = plain(SimpleNamespace(jobs=both, tables=made), "bob")
+    one = drive.of_files(Twice(), both["alice"], str(place / "alice"), out, {}, {"storage": f"{another}/storage", "workers": 2})
+    one.run()
+    thread.join()
+    assert not isinstance(done[0], BaseException), done[0]
+    there = storage.opened(out)
+    names = [part["name"] for part in json.loads(there.get("_SUCCESS"))["parts"]]
+    assert sorted(there.below()) == sorted([*names, "_SUCCESS"]) and not storage.opened(f"{another}/storage").names("")
+    assert pa.concat_tables(table for name in names for table in output.tables(out, name)).to_pylist() == expected(made, "alice")
+
+
+def test_a_table_is_read_from_another_store(another: str, tmp_path: Path) -> None:
+    for i, name in enumerate(("b/2.parquet", "b/1.parquet", "other/3.parquet")):
+        pq.write_table(pa.table({"n": list(range(10 * i, 10 * i + 10))}), tmp_path / "t.parquet", row_group_size=4)
+        with open(tmp_path / "t.parquet", "rb") as file:
+            storage.opened(another).upload(name, file)
+    storage.opened(another).put("b/_SUCCESS", [b""])
+    found = rows.files(f"{another}/b/")
+    assert found.paths == [f"{another}/b/1.parquet", f"{another}/b/2.parquet"] and found.groups == [[4, 4, 2]] * 2
+    assert rows.files([f"{another}/b/2.parquet"]).digests == found.digests[1:]
+    with rows._opened(found.paths[0], found.digests[0]) as file:
+        assert file.read_row_group(1)["n"].to_pylist() == [14, 15, 16, 17]
+    time.sleep(1.1)  # the store knows whole seconds
+    with open(tmp_path / "t.parquet", "rb") as file:
+        storage.opened(another).upload("b/1.parquet", file)
+    with pytest.raises(vesica.InputError, match="b/1.parquet: changed while"), rows._opened(found.paths[0], found.digests[0]):
+        pass
+    with pytest.raises(vesica.InputError, match="nothing: there is no such file or folder"):
+        rows.files(f"{another}/nothing")
+    nothing = another.partition("://")[0] + "://nothing"
+    with pytest.raises(vesica.ConfigError, match=f"{nothing}: cannot be listed: .*(ContainerNotFound|NoSuchBucket).*; name a bucket or container"):
+        rows.files(nothing)
+
+
+@pytest.mark.parametrize(
+    ("address", "variables", "told"),
+    [
+        ("az://bucket/p", {}, "nothing to sign in with was found: set AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY or"),
+        ("az://bucket/p", {"AZURE_STORAGE_ACCOUNT_NAME": "a", "AZURE_STORAGE_ACCOUNT_KEY": "!"}, "Invalid Access Key.*; see that AZURE_STORAGE_ACCOUNT_NAME"),
+        ("gs://bucket/p", {"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere/key"}, "/nowhere/key.*; see that GOOGLE_APPLICATION_CREDENTIALS, the path of a key"),
+        ("abfss://p@a.dfs.core.windows.net/b", {}, "has an account in its address; write az://container/folder"),
+    ],
+)
+def test_what_a_store_is_not_opened_with_is_named(address: str, variables: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("obstore")
+    for name in list(os.environ):
+        if name.startswith(("AZURE_", "GOOGLE_")):
+            monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(vesica.ConfigError, match=told):
+        storage.Objects(storage.address(address))
+
+
+def test_who_may_not_is_told_what_signs_in() -> None:
+    asked = "Error performing GET http://169.254.169.254/computeMetadata/v1/token in 3s"
+    for scheme, signs in storage.SIGNS.items():
+        nothing = f"nothing to sign in with was found: set {signs} in the environment of this process, and of every worker of a cluster, and run again"
+        assert storage.helps(f"{scheme}://b", asked) == nothing
+        refused = storage.helps(f"{scheme}://b", "Error performing PUT https://b in 3s - Server returned non-2xx status code: 403 Forbidden:")
+        assert refused == f"see that {signs} in the environment of this process, or of a cluster's worker, are right and allow that, and run again"
+        assert storage.helps(f"{scheme}://b", "Error performing PUT https://b in 3s - 404 Not Found") is None
+
+
+def test_a_wrong_key_is_named(azure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "d3Jvbmc=")
+    with pytest.raises(vesica.ConfigError, match=f"storage: {azure}: .*403 Forbidden.*; see that AZURE_STORAGE_ACCOUNT_NAME"):
+        storage.Objects(azure).probe()
+    with pytest.raises(vesica.ConfigError, match=f"output: {azure}: .*403 Forbidden.*; see that AZURE_STORAGE_ACCOUNT_NAME"):
+        output.Objects(azure, "alice")
+
+
 def test_an_object_that_was_put_again_is_known_by_its_time(bucket: str) -> None:
     host = os.environ["AWS_ENDPOINT"].partition("://")[2]
     name, there = f"{bucket}/t.parquet?endpoint_override={host}&scheme=http&region=us-east-1", storage.opened(bucket)

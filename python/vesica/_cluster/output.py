@@ -129,7 +129,7 @@ class Place:
                 raise over
         except storage.StoreError as error:
             said = f"output: {self.where}/{name}: cannot be put: {error.said}"
-            raise ConfigError(f"{said}; see that this worker can put there, and run again") from None
+            raise ConfigError(f"{said}; {error.helps or 'see that this worker can put there, and run again'}") from None
 
 
 def same(where: str, there: Collection[Part], told: Collection[Part]) -> None:
@@ -272,7 +272,8 @@ class Objects:
             self.there.put(name, [b""])
             self.there.remove_all([name])
         except storage.StoreError as error:
-            raise ConfigError(f"output: {self.address}: {error.said}; name a bucket in which this machine and every worker can put and delete") from None
+            otherwise = "name a bucket in which this machine and every worker can put and delete"
+            raise ConfigError(f"output: {self.address}: {error.said}; {error.helps or otherwise}") from None
 
     def vacant(self, runs: Collection[str]) -> None:
         own = [self._of(run) for run in runs]

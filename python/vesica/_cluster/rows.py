@@ -106,7 +106,7 @@ class Files:
 
 
 def files(paths: Paths) -> Files:
-    """The files at `paths`: files, folders, or addresses that `pyarrow.fs` knows (`s3://…`), with their footers read."""
+    """The files at `paths`: files, folders, or addresses: `gs://…`, `az://…`, and those that `pyarrow.fs` knows (`s3://…`). Their footers are read."""
     found = list(_listed(paths))
     if not found:
         raise InputError(f"{paths}: there is no Parquet file; name files or a folder with files called *.parquet")
@@ -125,9 +125,9 @@ def files(paths: Paths) -> Files:
 def _listed(paths: Paths) -> Iterator[str]:
     for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
         name = os.fspath(path)
-        if "@" in name.partition("://")[2].partition("/")[0]:
+        if signed := storage.signed_in(name):
             # The address stands in Ray's object store and in errors.
-            raise InputError("a path has a user or a password in its address; give them to the file system by its environment instead")
+            raise InputError(f"a path {signed}")
         name = name if "://" in name else os.path.abspath(name)
         system, inside = _system(name)
         info = system.get_file_info(inside)
@@ -142,11 +142,47 @@ def _listed(paths: Paths) -> Iterator[str]:
         yield from sorted(prefix + one for one in inner if one.endswith(".parquet"))
 
 
-def _system(name: str) -> tuple[pyarrow.fs.FileSystem, str]:
+def _system(name: str) -> tuple[Any, str]:
     """The file system of `name`, and what it is called there. Workers find it anew: what it needs to sign in never travels."""
-    if "://" in name:
+    scheme, found, inside = name.partition("://")
+    if scheme.lower() in ("az", "gs") and "?" not in name:
+        return _Store(scheme.lower()), inside.strip("/")
+    if found:
         return pyarrow.fs.FileSystem.from_uri(name)
     return pyarrow.fs.LocalFileSystem(), name
+
+
+class _Store:
+    """What is asked of a file system here, of a store that the client of the storage reads, with its credentials. `pyarrow.fs` does not know `az://`, and
+    where it finds no credentials for `gs://` it asks for them again and again, and says nothing."""
+
+    def __init__(self, scheme: str) -> None:
+        self._scheme = scheme
+
+    def get_file_info(self, asked: Any) -> Any:
+        if isinstance(asked, pyarrow.fs.FileSelector):
+            container, there, inside = self._of(asked.base_dir)
+            return [_info(container, one) for one in there.heads(inside or None)]
+        container, there, inside = self._of(asked)
+        try:
+            if inside:
+                return _info(container, there.head(inside))
+        except FileNotFoundError:
+            pass
+        folder = next(there.heads(inside or None), None) is not None
+        return pyarrow.fs.FileInfo(asked, pyarrow.fs.FileType.Directory if folder else pyarrow.fs.FileType.NotFound)
+
+    def open_input_file(self, name: str) -> pa.PythonFile:
+        _, there, inside = self._of(name)
+        return pa.PythonFile(there.open(inside), mode="r")
+
+    def _of(self, name: str) -> tuple[str, Any, str]:
+        container, _, inside = name.partition("/")
+        return container, storage.opened(f"{self._scheme}://{container}"), inside
+
+
+def _info(container: str, head: Any) -> pyarrow.fs.FileInfo:
+    return pyarrow.fs.FileInfo(f"{container}/{head['path']}", pyarrow.fs.FileType.File, mtime=head["last_modified"], size=head["size"])
 
 
 @contextlib.contextmanager

@@ -60,8 +60,8 @@ def opened(address: str) -> Storage:
 def address(given: Address, what: str = "storage") -> str:
     """The address of a storage, or of what else stands there, as it is told to workers."""
     name = os.fspath(given)
-    if "@" in name.partition("://")[2].partition("/")[0]:
-        raise ConfigError(f"{what}: has a user or a password in its address; give them to the object store by its environment instead")
+    if signed := signed_in(name):
+        raise ConfigError(f"{what}: {signed}")
     scheme = name.partition("://")[0].lower()
     if "://" in name and scheme in ("file", "memory"):
         # Each worker would have one of its own.
@@ -69,11 +69,53 @@ def address(given: Address, what: str = "storage") -> str:
     return name.rstrip("/") if "://" in name else os.path.abspath(name)
 
 
+def signed_in(name: str) -> str | None:
+    """Why an address is refused that has more than a place in it."""
+    scheme, _, rest = name.partition("://")
+    if "@" not in rest.partition("/")[0]:
+        return None
+    if scheme.lower() in ("abfs", "abfss"):
+        return "has an account in its address; write az://container/folder, and name the account in AZURE_STORAGE_ACCOUNT_NAME"
+    return "has a user or a password in its address; give them to the object store by its environment instead"
+
+
+#: What clients of object stores sign in with, by the beginning of the address: what they find in the environment of their process.
+SIGNS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, the path of a key file,",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_KEY,",
+}
+
+#: A client that finds nothing to sign in with asks the machine it runs on, at these addresses. On Azure it does not know whom to ask for.
+_NOTHING = re.compile(r"//(169\.254\.169\.254|metadata\.google\.internal)/|Account must be specified")
+
+#: What an answer says where there is no bucket, or on Azure no container, of that name.
+_NOWHERE = re.compile(r"NoSuchBucket|ContainerNotFound")
+
+#: What an answer says to someone who may not.
+_REFUSED = re.compile(r"\b(401 Unauthorized|403 Forbidden)\b")
+
+
+def helps(address: str, said: str, opened: bool = False) -> str | None:
+    """What helps where a client of an object store says that it cannot sign in, or may not. When it is `opened`, nothing else has gone wrong yet."""
+    signs = SIGNS.get(address.partition("://")[0].lower())
+    if signs is None:
+        return None
+    if _NOTHING.search(said):
+        return f"nothing to sign in with was found: set {signs} in the environment of this process, and of every worker of a cluster, and run again"
+    if opened or _REFUSED.search(said):
+        return f"see that {signs} in the environment of this process, or of a cluster's worker, are right and allow that, and run again"
+    return None
+
+
 class StoreError(ConfigError):
     """An object store that does not do what it is asked."""
 
     #: What its client says of that.
     said: str = ""
+
+    #: What helps, where that can be seen from what was said.
+    helps: str | None = None
 
 
 def why(error: Exception) -> str:
@@ -190,7 +232,7 @@ class Objects:
     """Objects below an address that `obstore` knows: `s3://`, `gs://`, `az://`. The store itself refuses a second object of one name, by the
     condition `If-None-Match: *` (S3 since 2024-08, Azure) or `ifGenerationMatch=0` (Google). What it has taken is durable."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, **options: Any) -> None:
         try:
             import obstore
             import obstore.store
@@ -198,7 +240,7 @@ class Objects:
             raise ConfigError(f"{address}: needs obstore: pip install 'vesica[sources]' ({error})") from None
         self.address, self._obstore = address, obstore
         with self._asked("opened"):
-            self._store = obstore.store.from_url(address)
+            self._store = obstore.store.from_url(address, **options)
 
     @contextlib.contextmanager
     def _asked(self, done: str, name: str | None = None) -> Iterator[None]:
@@ -213,8 +255,13 @@ class Objects:
                 # Its own words are twenty lines, with the request.
                 raise FileNotFoundError(f"{self.address}/{name}: is not there") from None
             what = self.address if name is None else f"{self.address}/{name}"
-            told = StoreError(f"{what}: cannot be {done}: {why(error)}; see that this machine reaches the store and may do that there, and run again")
-            told.said = why(error)
+            said = why(error)
+            remedy = helps(self.address, said, done == "opened")
+            otherwise = "see that this machine reaches the store and may do that there, and run again"
+            if _NOWHERE.search(said):
+                otherwise = "name a bucket or container that is there, and run again"
+            told = StoreError(f"{what}: cannot be {done}: {said}; {remedy or otherwise}")
+            told.said, told.helps = said, remedy
             raise told from None
 
     def put(self, name: str, pieces: Sequence[Any], durable: bool = True) -> bool:
@@ -271,24 +318,37 @@ class Objects:
 
     def size(self, name: str) -> int:
         """How many bytes an object has."""
+        return int(self.head(name)["size"])
+
+    def head(self, name: str) -> Any:
+        """What the store says of an object: its `path`, `size` and `last_modified`."""
         with self._asked("read", name):
-            return int(self._obstore.head(self._store, name)["size"])
+            return self._obstore.head(self._store, name)
+
+    def heads(self, prefix: str | None = None) -> Iterator[Any]:
+        """What it says of all, or of those that are called `prefix/…`."""
+        with self._asked("listed", prefix):
+            for batch in self._obstore.list(self._store, prefix=prefix):
+                yield from batch
 
     def below(self) -> Iterator[str]:
         """The names of all objects."""
-        with self._asked("listed"):
-            for batch in self._obstore.list(self._store):
-                yield from (one["path"] for one in batch)
+        return (one["path"] for one in self.heads())
 
     def remove_all(self, names: Iterable[str]) -> None:
-        """Removes these objects."""
+        """Removes these objects. S3 says nothing of one that is gone already; Google and Azure do, and it is no error there either."""
         if names := list(names):
             with self._asked("removed", names[0]):
-                self._obstore.delete(self._store, names)
+                try:
+                    self._obstore.delete(self._store, names)
+                except FileNotFoundError:
+                    # Those behind it may be there still.
+                    for name in names:
+                        with contextlib.suppress(FileNotFoundError):
+                            self._obstore.delete(self._store, name)
 
     def _list(self, prefix: str) -> list[str]:
-        with self._asked("listed", prefix):
-            return [one["path"] for batch in self._obstore.list(self._store, prefix=prefix) for one in batch]
+        return [one["path"] for one in self.heads(prefix)]
 
     def names(self, prefix: str) -> list[str]:
         return sorted(path.rpartition("/")[2] for path in self._list(prefix))
@@ -306,7 +366,8 @@ class Objects:
             stands = self.get(name)
             self.remove_all([name])
         except StoreError as error:
-            raise ConfigError(f"storage: {self.address}: {error.said}; name a bucket that this machine and every worker can write to") from None
+            otherwise = "name a bucket that this machine and every worker can write to"
+            raise ConfigError(f"storage: {self.address}: {error.said}; {error.helps or otherwise}") from None
         if not first or second or stands != b"first":
             needs = "the store must know the condition If-None-Match, as S3, Google and Azure do"
             raise ConfigError(f"storage: {self.address}: a second object of the same name replaced the first; {needs}")

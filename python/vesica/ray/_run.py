@@ -106,7 +106,7 @@ def run(
     """Matches Parquet files with another party, on the cluster that `ray.init` joined. The other party runs the same job, on a cluster
     of its own or on one machine by `vesica run`.
 
-    `job` is as for `vesica.run`. `data` names the files: files, folders, or addresses that `pyarrow.fs` knows; without it they are the
+    `job` is as for `vesica.run`. `data` names the files: files, folders, or addresses (`s3://…`, `gs://…`, `az://…`); without it they are the
     job's `mine.input.path`. `storage` is a folder that the driver and every worker see under this name, or the address of an object store
     (`s3://…`, `gs://…`, `az://…`). `workers` lanes are worked on at
     once. The rows that matched are written to the folder `output`, or else to the job's `mine.output.path`, a file for each file of

@@ -1,14 +1,18 @@
 """Tables that stand elsewhere, for `input=` of `vesica.run`: `pip install 'vesica[sources]'`.
 
-Each of these gives what a library that is well kept has for its table, and nothing is read before the run reads it, batch by batch, to a file
+Each of these gives what a library that is well kept has for its table, and no rows are read before the run reads it, batch by batch, to a file
 without a name in `mine.scratch`. Where a table needs more than the arguments here, take that library itself: `input=` takes any reader of
 Arrow batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+from .._errors import InputError
 
 __all__ = ["delta", "iceberg", "objects"]
 
@@ -42,29 +46,91 @@ def iceberg(table: Any, columns: Sequence[str] | None = None, *, snapshot: int |
 def objects(address: str, columns: Sequence[str] | None = None, **options: Any) -> Any:
     """Parquet files in an object store, by `obstore`: `s3://bucket/folder`, `gs://…` or `az://…`, one file or all below a folder that
     end in `.parquet`, in the order of their names. `options` are those of the store, such as `region=` and `endpoint=`; without any, what
-    the environment says.
+    the environment says. All files have the same columns.
 
     `vesica.sources.objects("s3://bucket/customers", ["email", "id"], region="eu-central-1")`
     """
-    obstore, fsspec = _library("obstore"), _library("obstore.fsspec")
-    dataset, fs = _library("pyarrow.dataset"), _library("pyarrow.fs")
+    pa, pq = _library("pyarrow"), _library("pyarrow.parquet")
+    _library("obstore")
+    from .._cluster import storage
+
     scheme, found, rest = address.partition("://")
     if not found:
         raise ValueError(f"{address}: is no address of a store; write s3://…, gs://… or az://…, and give files on this machine by their paths")
     bucket, _, folder = rest.partition("/")
     folder = folder.strip("/")
+    there = storage.Objects(f"{scheme}://{bucket}", **options)
     files = [folder] if folder.endswith(".parquet") else []
     if not files:
-        store = obstore.store.from_url(f"{scheme}://{bucket}", **options)
-        below = sorted(one["path"] for batch in obstore.list(store, folder or None) for one in batch)
+        below = sorted(one["path"] for one in there.heads(folder or None))
         # As in a folder on this machine, names that begin with a dot or a line are no data.
         own = (name[len(folder) :].strip("/").split("/") for name in below)
         files = [name for name, parts in zip(below, own) if name.endswith(".parquet") and not any(part[:1] in "._" for part in parts)]
     if not files:
         raise FileNotFoundError(f"{address}: there is no Parquet file; name one, or a folder with files called *.parquet")
-    system = fs.PyFileSystem(fs.FSSpecHandler(fsspec.FsspecStore(scheme, **options)))
-    rows = dataset.dataset([f"{bucket}/{name}" for name in files], filesystem=system, format="parquet")
-    return rows.scanner(columns=None if columns is None else list(columns))
+    chosen = None if columns is None else list(columns)
+
+    def footer(name: str) -> tuple[str, Any]:
+        return name, pq.read_metadata(there.open(name))
+
+    def schema(footer: Any) -> Any:
+        has = footer.schema.to_arrow_schema().remove_metadata()
+        return has if chosen is None else pa.schema([has.field(name) for name in chosen])
+
+    first = schema(footer(files[0])[1])
+
+    def groups(footers: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any, int]]:
+        for name, footer in footers:
+            if schema(footer) != first:
+                raise InputError(f"{there.address}/{name}: has other columns than {files[0]}; all files must have the same columns, with the same types")
+            for group in range(footer.num_row_groups):
+                yield name, footer, group
+
+    def read(one: tuple[str, Any, int]) -> Any:
+        name, footer, group = one
+        with pq.ParquetFile(there.open(name), metadata=footer) as file:
+            return file.read_row_group(group, columns=chosen, use_threads=False)
+
+    def batches() -> Iterator[Any]:
+        # A Dataset of Arrow's over a file system in Python reads this, too, and sometimes waits for ever if a file is gone.
+        with ThreadPoolExecutor(_AHEAD) as pool:
+            for table in _ahead(pool, read, groups(_ahead(pool, footer, files))):
+                yield from (table if chosen is None else table.select(chosen)).replace_schema_metadata().to_batches()
+
+    return Rows(lambda: pa.RecordBatchReader.from_batches(first, batches()))
+
+
+class Rows:
+    """Rows that are read anew each time that they are asked for: a reader alone would have none the second time, and say nothing."""
+
+    def __init__(self, reader: Callable[[], Any]) -> None:
+        self._reader = reader
+
+    def to_reader(self) -> Any:
+        """The rows, batch by batch, as a reader of pyarrow."""
+        return self._reader()
+
+    def to_table(self) -> Any:
+        """The rows, as a table of pyarrow."""
+        return self._reader().read_all()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._reader().__arrow_c_stream__(requested_schema)
+
+
+#: How many row groups are read from an object store at once.
+_AHEAD = 4
+
+
+def _ahead(pool: ThreadPoolExecutor, do: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    """What is done with each, in their order, some of them at once."""
+    waiting: deque[Any] = deque()
+    for item in items:
+        waiting.append(pool.submit(do, item))
+        if len(waiting) == _AHEAD:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
 
 
 def _library(name: str) -> Any:

@@ -177,9 +177,10 @@ def match(
 
 def _apart(spec: dict[str, Any], on: Engine, doors: int | None) -> None:
     """Refuses ports for workers that the driver has for the other side, or a door on its node: that would be found out when the other side was met."""
-    listen = spec["mine"].get("listen")
-    if listen:
-        first = int(listen.rpartition(":")[2])
+    listen = str(spec["mine"].get("listen") or "").rpartition(":")[2]
+    # What is no port is refused by the job's own check.
+    if listen.isdecimal():
+        first = int(listen)
         both = next((port for port in on.ports if first <= port <= first + (doors or 1)), None)
         if both is not None:
             why = f"the other side comes to {first} (mine.listen) and the ports behind it"

@@ -14,7 +14,7 @@
 //! Each of the last three is one bucket after another, behind an index as [`Spilled::placed`] has it.
 //!
 //! All of it can be made again from the table, and comes out the same: a file that is not whole is never used, and not
-//! missed either.
+//! missed either. So nobody waits until it is on the disk. When the machine itself stops, the table may have to be read again.
 
 use crate::disk::Disk;
 use crate::error::JobError;
@@ -75,7 +75,7 @@ impl Kept {
         file::remove(&*self.disk, &self.path)
     }
 
-    /// Writes the file: on return it is there for good.
+    /// Writes the file, which survives this process.
     ///
     /// # Errors
     /// Those of writing, and of reading what was spilled; being cancelled.

@@ -124,7 +124,7 @@ def test_files_in_an_object_store(tmp_path: Path, port: int, store: dict[str, An
     assert vesica.sources.objects("s3://bucket/customers", ["more", "id"], **store).to_table().column_names == ["more", "id"]
     pq.write_table(MANY.select(["n", "id", "more"]), tmp_path / "part.parquet")
     obstore.put(bucket, "customers/1.parquet", (tmp_path / "part.parquet").read_bytes())
-    with pytest.raises(vesica.InputError, match="customers/1.parquet: has other columns than .*/0.parquet: in another order"):
+    with pytest.raises(vesica.InputError, match="customers/1.parquet: has other columns than .*/0.parquet: they are in another order"):
         vesica.sources.objects("s3://bucket/customers", **store)
     obstore.put(bucket, "customers/1.parquet", b"no table")
     with pytest.raises(vesica.InputError, match="s3://bucket/customers/1.parquet: is no Parquet file that can be read"):
@@ -242,7 +242,7 @@ def test_a_store_is_asked_once_for_a_size_however_many_row_groups_there_are(
     there = storage.Objects("s3://bucket", **store)
     monkeypatch.setattr(storage, "opened", lambda address: there)
     name = "gs://bucket/t/1.parquet"
-    digest = parquet.Opened.found(name).digest
+    digest = parquet.Known.now(name).digest
     asked.clear()
     with parquet.opened(name, digest) as file:
         assert [file.read_row_group(group).num_rows for group in range(20)] == [2] * 20

@@ -44,8 +44,8 @@ def iceberg(table: Any, columns: Sequence[str] | None = None, *, snapshot: int |
 def objects(address: str, columns: Sequence[str] | None = None, **options: Any) -> Any:
     """Parquet files in an object store, by `obstore`: `s3://bucket/folder`, `gs://…` or `az://…`, one file or all below a folder that
     end in `.parquet`, in the order of their names. `options` are those of the store, such as `region=` and `endpoint=`; without any, what
-    the environment says. All files have the same columns. Their footers are read here, and a file that changes from then on until its last row was
-    read is refused: call this again for its new rows.
+    the environment says. All files have the same columns. Their footers are read by this call, and a file that changes between it and the end of a
+    reading is refused: call this again for the new rows.
 
     `vesica.sources.objects("s3://bucket/customers", ["email", "id"], region="eu-central-1")`
     """
@@ -58,35 +58,32 @@ def objects(address: str, columns: Sequence[str] | None = None, **options: Any) 
         raise ValueError(f"{address}: is no address of a store; write s3://…, gs://… or az://…, and give files on this machine by their paths")
     store = storage.Objects(f"{scheme}://{rest.partition('/')[0]}", **options)
 
-    def place(name: str) -> parquet.Place:
+    def place(name: str) -> Any:
         return parquet.Object(store, name[len(store.address) :])
 
     chosen = None if columns is None else list(columns)
     table = parquet.files(address, chosen, place)
     schema = table.schema.remove_metadata()
 
-    def opened(one: tuple[str, bytes]) -> parquet.Opened:
-        return parquet.Opened.known(*one, place)
-
-    def groups(files: Iterator[parquet.Opened]) -> Iterator[tuple[parquet.Opened, int, list[int]]]:
+    def groups(files: Iterator[Any]) -> Iterator[tuple[Any, int, list[int]]]:
         for file in files:
             left = list(range(file.footer.num_row_groups))
             yield from [(file, group, left) for group in left]
 
-    def read(one: tuple[parquet.Opened, int, list[int]]) -> Any:
+    def read(one: tuple[Any, int, list[int]]) -> Any:
         file, group, left = one
-        with file.reader() as rows:
-            found = rows.read_row_group(group, columns=chosen, use_threads=False)
-        left.pop()
-        if not left:
-            # Nothing of the file is read behind this.
-            file.look()
-        return found
+
+        def last() -> bool:
+            left.pop()
+            return not left
+
+        with file.rows(last) as rows:
+            return rows.read_row_group(group, columns=chosen, use_threads=False)
 
     def batches() -> Iterator[Any]:
         # A Dataset of Arrow's over a file system in Python reads this, too, and sometimes waits for ever if a file is gone.
         with ThreadPoolExecutor(_AHEAD) as pool:
-            for rows in _ahead(pool, read, groups(_ahead(pool, opened, zip(table.paths, table.digests)))):
+            for rows in _ahead(pool, read, groups(_ahead(pool, lambda one: parquet.Known.again(*one, place), zip(table.paths, table.digests)))):
                 yield from (rows if chosen is None else rows.select(chosen)).replace_schema_metadata().to_batches()
 
     return Rows(lambda: pa.RecordBatchReader.from_batches(schema, batches()))

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 import pytest
 import vesica
 from conftest import Relay, bytes_of, jobs, plain, start_of
-from vesica._cluster import drive, engine, keeper, lanes, output, rows, storage
+from vesica._cluster import drive, engine, keeper, lanes, output, parquet, rows, storage
 
 #: What is asked for by its name, as workers ask the driver.
 HELD: dict[str, Any] = {}
@@ -204,10 +204,10 @@ def test_pieces_stand_where_they_were_made(port: int, monkeypatch: pytest.Monkey
 
 
 def test_a_table_is_cut_in_stretches_of_its_files() -> None:
-    table = rows.Files(["a", "b", "c"], [[3, 0, 5], [0], [2]], pa.schema([]), [b"of a", b"of b", b"of c"])
+    table = parquet.Files(["a", "b", "c"], [[3, 0, 5], [0], [2]], pa.schema([]), [b"of a", b"of b", b"of c"])
     of = [(one.path, one.groups, one.first, one.digest) for one in rows.stretches(table, 1)]
     assert of == [("a", [0, 1, 2], 0, b"of a"), ("c", [0], 2 << rows.ROW_BITS, b"of c")]
-    large = rows.Files(["a"], [[rows.TOGETHER, 5, rows.TOGETHER]], pa.schema([]), [b""])
+    large = parquet.Files(["a"], [[rows.TOGETHER, 5, rows.TOGETHER]], pa.schema([]), [b""])
     of = [(one.groups, one.first) for one in rows.stretches(large, 1)]
     assert of == [([0], 0), ([1], rows.TOGETHER), ([2], rows.TOGETHER + 5)]
 
@@ -339,7 +339,7 @@ def test_a_row_group_that_begins_with_a_key_is_not_all_of_it(place: Path, monkey
         keys = [key for group in range(10) for key in ["0000"] * often + [f"{group}{n:03}" for n in range(often, 100)]]
         pq.write_table(pa.table({"id": keys}), place / f"{name}.parquet", row_group_size=100)
         with pytest.raises(vesica.InputError, match="some 800 of 1,000 rows have the key of row .* of .*many.parquet") if refused else nullcontext():
-            rows.weigh(rows.files(place / f"{name}.parquet"), ["id"])
+            rows.weigh(parquet.files(place / f"{name}.parquet"), ["id"])
 
 
 def test_several_identifiers_of_a_row_are_refused_before_anybody_is_met(place: Path, port: int) -> None:
@@ -370,7 +370,7 @@ def test_a_key_of_too_many_rows_is_refused_before_anybody_is_met(place: Path, po
         pq.write_table(table.slice(300), place / "1.parquet", row_group_size=50)
         found = []
         for look in (
-            lambda: rows.weigh(rows.files(place), ["id"]),
+            lambda: rows.weigh(parquet.files(place), ["id"]),
             lambda: rows.distinct(Twice(), [table.slice(0, 500), table.slice(500)], len(keys), ["id"], "n"),
         ):
             try:
@@ -390,7 +390,7 @@ def test_a_key_of_too_many_rows_is_refused_before_anybody_is_met(place: Path, po
     monkeypatch.undo()
     # Of what no key can make too large nothing is read.
     monkeypatch.setattr(rows, "some", None)
-    rows.weigh(rows.files(place), ["id"])
+    rows.weigh(parquet.files(place), ["id"])
 
 
 def test_rows_stand_as_often_as_the_join_has_them(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,7 +401,7 @@ def test_rows_stand_as_often_as_the_join_has_them(place: Path, monkeypatch: pyte
     first = 4 << rows.ROW_BITS
     found = {"row": [first + row for row in times], "pair": [100 + row for row in times], "times": list(times.values())}
     found = [numpy.array(column, numpy.uint64) for column in found.values()]
-    files = rows.files(place / "t.parquet")
+    files = parquet.files(place / "t.parquet")
     file = files.paths[0], files.groups[0], files.digests[0]
     rows.take_rows(*file, found, ["n"], str(place / "out.parquet"))
     expected = [{"n": row, "pair": 100 + row} for row, of in times.items() for _ in range(of)]
@@ -421,7 +421,7 @@ def test_a_file_that_changes_during_a_run_is_refused(place: Path, port: int, mon
         os.replace(place / "new.parquet", path)
 
     write("a", "b")
-    files = rows.files(path)
+    files = parquet.files(path)
     (stretch,) = rows.stretches(files, 1)
     assert cut(stretch)[0] == (2, 2)
     found = [numpy.ones(1, numpy.uint64)]
@@ -449,15 +449,15 @@ def test_a_file_that_changes_during_a_run_is_refused(place: Path, port: int, mon
     one, other = plainly("a", "b"), plainly("c", "d")
     assert len(one) == len(other) and one != other
     plainly("a", "b")
-    again = rows.files(path)
+    again = parquet.files(path)
     (stretch,) = rows.stretches(again, 1)
     assert cut(stretch)[0] == (2, 2)
     when = path.stat().st_mtime_ns
     plainly("c", "d")
     os.utime(path, ns=(when, when + 1))
-    with pytest.raises(vesica.InputError, match="changed while it was being read, or since the run began .its size and its footer stayed"):
+    with pytest.raises(vesica.InputError, match="changed while it was being read, or since its footer was first read .its size and its footer stayed"):
         cut(stretch)
-    assert rows.files(path).identity != again.identity
+    assert parquet.files(path).identity != again.identity
     os.utime(path, ns=(when, when))
     assert cut(stretch)[0] == (2, 2), "a time that was set back is not seen, as the page says"
     # And between the look and the reading.
@@ -467,10 +467,10 @@ def test_a_file_that_changes_during_a_run_is_refused(place: Path, port: int, mon
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", lambda self, *of, **how: (read_row_group(self, *of, **how), write("c", "d"))[0])
     for read in (lambda: cut(rows.stretches(files, 1)[0]), take):
         write("a", "b")
-        files = rows.files(path)
+        files = parquet.files(path)
         with pytest.raises(vesica.InputError, match="t.parquet: changed while it was being read"):
             read()
-        assert rows.files(path).digests != files.digests, "it was changed while it was read"
+        assert parquet.files(path).digests != files.digests, "it was changed while it was read"
     assert not out.exists()
 
 
@@ -487,7 +487,7 @@ def test_a_row_that_is_lost_before_it_is_written_is_missed() -> None:
 def test_a_row_that_was_found_and_is_not_written_is_missed(place: Path, monkeypatch: pytest.MonkeyPatch, both_learn: bool) -> None:
     """The driver adds up rows that were found, and a part was told with as many as it has: nobody compared the two."""
     pq.write_table(pa.table({"n": list(range(8))}), place / "t.parquet")
-    files = rows.files(place / "t.parquet")
+    files = parquet.files(place / "t.parquet")
     found = {"row": [5, 2, 3]} | ({"pair": [7, 8, 9], "times": [1, 3, 1]} if both_learn else {})
     opened = pa.table({name: pa.array(of, pa.uint64()) for name, of in found.items()})
     work = SimpleNamespace(opened=lambda: SimpleNamespace(open_rows=lambda pieces: opened))
@@ -503,7 +503,7 @@ def test_a_row_that_was_found_and_is_not_written_is_missed(place: Path, monkeypa
 def test_a_part_that_is_missing_is_missed_while_the_other_side_is_there(place: Path, port: int) -> None:
     """The other side ended well, and this one failed behind it: without `mine.resume` both had to match everything again."""
     pq.write_table(pa.table({"id": ["a"], "n": [1]}), place / "t.parquet")
-    source, work = drive.OfFiles(rows.files(place / "t.parquet"), jobs(port)[0], place / "out"), rows.Work(Kit("none"), str(place), "a-run")
+    source, work = drive.OfFiles(parquet.files(place / "t.parquet"), jobs(port)[0], place / "out"), rows.Work(Kit("none"), str(place), "a-run")
 
     def elsewhere(on: Any, work: Any, units: list[int], with_pair: bool) -> int:
         own = source.output.begin(work.run)
@@ -758,7 +758,7 @@ def test_packed_units_are_on_the_disk_before_their_index(place: Path, port: int,
     monkeypatch.setattr(engine, "start", lambda kit: run)
     pq.write_table(pa.table({"id": ["a", "b"]}), place / "t.parquet")
     source = object.__new__(drive.OfFiles)
-    source.files, source.spec = rows.files(place / "t.parquet"), {"mine": {"input": {"keys": ["id"]}}}
+    source.files, source.spec = parquet.files(place / "t.parquet"), {"mine": {"input": {"keys": ["id"]}}}
     there = storage.opened(str(place))
     source.tell = lambda event: None
     side = SimpleNamespace(source=source, on=Twice(), there=there, address=str(place), _phase=lambda *args: nullcontext())
@@ -1035,7 +1035,7 @@ def test_rows_that_are_not_in_their_place_are_nobody_elses_and_do_not_stay(place
     """After a failed end the joined rows stood beside the output, for every user of the machine."""
     pq.write_table(pa.table({"id": ["a"], "n": [1]}), place / "t.parquet")
     spec, _ = jobs(port)
-    source = drive.OfFiles(rows.files(place / "t.parquet"), spec, place / "out")
+    source = drive.OfFiles(parquet.files(place / "t.parquet"), spec, place / "out")
     work = rows.Work(Kit("none"), str(place), "a-run")
 
     def write() -> Path:
@@ -1135,26 +1135,26 @@ def test_a_run_has_its_state_and_its_rows_in_another_store(another: str, place: 
 
 
 def test_a_table_is_read_from_another_store(another: str, tmp_path: Path) -> None:
-    for i, name in enumerate(("b/2.parquet", "b/1.parquet", "other/3.parquet")):
+    for i, name in enumerate(("b/2.parquet", "b/1.parquet", "other/3.parquet", "b/_temporary/4.parquet", "b/.5.parquet")):
         pq.write_table(pa.table({"n": list(range(10 * i, 10 * i + 10))}), tmp_path / "t.parquet", row_group_size=4)
         with open(tmp_path / "t.parquet", "rb") as file:
             storage.opened(another).upload(name, file)
     storage.opened(another).put("b/_SUCCESS", [b""])
-    found = rows.files(f"{another}/b/")
+    found = parquet.files(f"{another}/b/")
     assert found.paths == [f"{another}/b/1.parquet", f"{another}/b/2.parquet"] and found.groups == [[4, 4, 2]] * 2
-    assert rows.files([f"{another}/b/2.parquet"]).digests == found.digests[1:]
-    with rows._opened(found.paths[0], found.digests[0]) as file:
+    assert parquet.files([f"{another}/b/2.parquet"]).digests == found.digests[1:]
+    with parquet.opened(found.paths[0], found.digests[0]) as file:
         assert file.read_row_group(1)["n"].to_pylist() == [14, 15, 16, 17]
     time.sleep(1.1)  # the store knows whole seconds
     with open(tmp_path / "t.parquet", "rb") as file:
         storage.opened(another).upload("b/1.parquet", file)
-    with pytest.raises(vesica.InputError, match="b/1.parquet: changed while"), rows._opened(found.paths[0], found.digests[0]):
+    with pytest.raises(vesica.InputError, match="b/1.parquet: changed while"), parquet.opened(found.paths[0], found.digests[0]):
         pass
     with pytest.raises(vesica.InputError, match="nothing: there is no such file or folder"):
-        rows.files(f"{another}/nothing")
+        parquet.files(f"{another}/nothing")
     nothing = another.partition("://")[0] + "://nothing"
     with pytest.raises(vesica.ConfigError, match=f"{nothing}: cannot be listed: .*(ContainerNotFound|NoSuchBucket).*; name a bucket or container"):
-        rows.files(nothing)
+        parquet.files(nothing)
 
 
 @pytest.mark.parametrize(
@@ -1205,15 +1205,15 @@ def test_an_object_that_was_put_again_is_known_by_its_time(bucket: str) -> None:
             there.upload("t.parquet", file)
 
     put("a", "b")
-    first, again = rows.files(name), rows.files(name)
+    first, again = parquet.files(name), parquet.files(name)
     assert first.identity == again.identity and first.groups == [[2]]
-    with rows._opened(name, first.digests[0]) as file:
+    with parquet.opened(name, first.digests[0]) as file:
         assert file.read()["id"].to_pylist() == ["a", "b"]
     time.sleep(1.1)  # the store knows whole seconds
     put("c", "d")
-    other = rows.files(name)
-    assert other.digests[0][: rows.HASH] == first.digests[0][: rows.HASH] and other.identity != first.identity
-    with pytest.raises(vesica.InputError, match="its size and its footer stayed"), rows._opened(name, first.digests[0]):
+    other = parquet.files(name)
+    assert other.digests[0][: parquet.HASH] == first.digests[0][: parquet.HASH] and other.identity != first.identity
+    with pytest.raises(vesica.InputError, match="its size and its footer stayed"), parquet.opened(name, first.digests[0]):
         pass
 
 
@@ -1517,12 +1517,12 @@ def test_no_worker_imports_pandas(place: Path) -> None:
     code = """if True:
         import sys, numpy, pyarrow as pa, pyarrow.parquet as pq
         from pathlib import Path
-        from vesica._cluster import lanes, rows
+        from vesica._cluster import lanes, parquet, rows
         numbers = rows.of_numbers(numpy.arange(9, dtype=numpy.uint64))
         pq.write_table(pa.Table.from_arrays([numbers], ["n"]), "t.parquet", row_group_size=4)
         found = rows.imported(pa.Table.from_arrays([numbers] * 3, ["row", "pair", "times"]))
         of = [rows.numbers_of(column) for column in found.columns]
-        rows.take_rows("t.parquet", [4, 4, 1], rows.files("t.parquet").digests[0], of, None, Path("out.parquet"))
+        rows.take_rows("t.parquet", [4, 4, 1], parquet.files("t.parquet").digests[0], of, None, Path("out.parquet"))
         cut = rows.CutIds("n", ["pair", "k"], 2, 1, (3, 4))(found.rename_columns(["n", "pair", "k"]).set_column(2, "k", found["times"].cast(pa.string())))[1]
         rows.Repeats()(0, rows.pieces(rows.of_pieces(cut)))
         rows.numbers_of(found.take(rows.of_numbers(numpy.array([2, 1])))["row"])
@@ -1798,7 +1798,7 @@ def test_who_joined_while_the_other_side_was_awaited_is_told_nothing(place: Path
     """Who may be told was looked at behind the telling: a node that had joined could ask until then."""
     spec, start = jobs(port, limits={"max_keys": 100})[0], start_of(port, limits={"max_keys": 100})
     pq.write_table(pa.table({"id": ["a"]}), place / "t.parquet")
-    source = drive.OfFiles(rows.files(place / "t.parquet"), spec, place / "out")
+    source = drive.OfFiles(parquet.files(place / "t.parquet"), spec, place / "out")
     side, held = drive.Run({**spec, "mine": {**spec["mine"]}}, source, Twice(), storage=place / "storage", workers=1), []
     side.on.hold = held.append
 

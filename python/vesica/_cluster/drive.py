@@ -24,7 +24,7 @@ from .._errors import ConfigError, InputError, InternalError, NetworkError, Peer
 from .._jobs import Document, document
 from .._progress import Progress, watcher
 from .._report import Report
-from . import lanes, output, rows
+from . import lanes, output, parquet, rows
 from .engine import Engine
 from .storage import Address
 from .storage import address as _address
@@ -38,7 +38,7 @@ PARTS, MOST = 64, 1 << 16
 def of_files(
     on: Engine,
     job: Document | None,
-    data: rows.Paths | None,
+    data: parquet.Paths | None,
     given: str | os.PathLike[str] | None,
     fields: dict[str, Any],
     run: dict[str, Any],
@@ -49,7 +49,7 @@ def of_files(
     spec = json.loads(read)
     if data is None and "path" not in spec["mine"]["input"]:
         raise ConfigError("mine.input: a cluster reads files and starts no program: name them in mine.input.path or in data=")
-    files = rows.files(spec["mine"]["input"]["path"] if data is None else data)
+    files = parquet.files(spec["mine"]["input"]["path"] if data is None else data)
     place = given if given is not None else None if keep else spec["mine"].get("output", {}).get("path")
     return Run(spec, OfFiles(files, spec, place), on, **run)
 
@@ -112,7 +112,7 @@ class Placed:
 class OfFiles(Placed):
     """Rows of Parquet files, written back by file."""
 
-    def __init__(self, files: rows.Files, spec: dict[str, Any], given: str | os.PathLike[str] | None) -> None:
+    def __init__(self, files: parquet.Files, spec: dict[str, Any], given: str | os.PathLike[str] | None) -> None:
         self.files, self.spec = files, spec
         #: Is told what the caller may want to know.
         self.tell: Callable[[dict[str, Any]], Any] = lambda event: None

@@ -10,23 +10,22 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Union
+from typing import Any
 
 import numpy
 import pyarrow as pa
-import pyarrow.fs
 import pyarrow.parquet as pq
 
 from .. import _core
 from .._errors import ConfigError, InputError, InternalError
-from . import engine, output, storage
+from . import engine, output, parquet, storage
+from .parquet import Files
 
-#: The bits of a row's number that say which row of its file it is. A file may have 10^12 rows, and there may be 16 million files.
+#: The bits of a row's number that say which row of its file it is. A file may have 10^12 rows, and there may be `parquet.MOST` files.
 ROW_BITS = 40
 
 #: Bytes of a part of the shuffle, at most, where keys are spread evenly. A task that packs one takes about three times as much memory, and to touch that
@@ -66,167 +65,12 @@ FEW, UNITS = 8, 64
 #: Bytes behind what a unit found.
 END = 16
 
-#: Bytes of a hash of a file's size and footer.
-HASH = 32
-
 #: The form of packed units, of their index, and of what they found. It was 3 when a unit was a row group of a Parquet file, and 4 when what was found had 16
 #: bytes of each key.
 FORM = 5
 
 #: What helps against a key of very many rows.
 LEAVE_OUT = "leave out the rows of keys that say nothing, such as a placeholder for an address"
-
-Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
-
-
-@dataclass(frozen=True)
-class Files:
-    """Parquet files, in their order."""
-
-    paths: list[str]
-    #: The rows of each row group of each file.
-    groups: list[list[int]]
-    schema: pa.Schema
-    #: Of each file a hash of its size and footer, and behind it when it was last written to: by these a task knows that it reads the file of which
-    #: the driver has read the footer.
-    digests: list[bytes]
-
-    @property
-    def identity(self) -> bytes:
-        """A hash of the files' names, sizes, footers and times: what is compared before a run is taken up again."""
-        hashed = hashlib.blake2b(digest_size=32)
-        for path, digest in zip(self.paths, self.digests):
-            hashed.update(len(path.encode()).to_bytes(8, "little") + path.encode() + digest)
-        return hashed.digest()
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return sum(map(sum, self.groups))
-
-
-def files(paths: Paths) -> Files:
-    """The files at `paths`: files, folders, or addresses: `gs://…`, `az://…`, and those that `pyarrow.fs` knows (`s3://…`). Their footers are read."""
-    found = list(_listed(paths))
-    if not found:
-        raise InputError(f"{paths}: there is no Parquet file; name files or a folder with files called *.parquet")
-    if len(found) >= 1 << (63 - ROW_BITS):
-        raise InputError(f"{len(found)} files are too many: at most {1 << (63 - ROW_BITS)} can be matched in one run")
-    with ThreadPoolExecutor(16) as pool:
-        footers = list(pool.map(_footer, found))
-    schema = footers[0][0].schema.to_arrow_schema()
-    for path, (footer, _) in zip(found, footers):
-        if footer.schema.to_arrow_schema().remove_metadata() != schema.remove_metadata():
-            raise InputError(f"{path}: has other columns than {found[0]}; all files must have the same columns, with the same types")
-    groups = [[footer.row_group(i).num_rows for i in range(footer.num_row_groups)] for footer, _ in footers]
-    return Files(found, groups, schema, [digest for _, digest in footers])
-
-
-def _listed(paths: Paths) -> Iterator[str]:
-    for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
-        name = os.fspath(path)
-        if signed := storage.signed_in(name):
-            # The address stands in Ray's object store and in errors.
-            raise InputError(f"a path {signed}")
-        name = name if "://" in name else os.path.abspath(name)
-        system, inside = _system(name)
-        info = system.get_file_info(inside)
-        if info.type == pyarrow.fs.FileType.NotFound:
-            raise InputError(f"{name}: there is no such file or folder")
-        if info.type == pyarrow.fs.FileType.File:
-            yield name
-            continue
-        prefix = name.partition("://")[0] + "://" if "://" in name else ""
-        selector = pyarrow.fs.FileSelector(inside, recursive=True)
-        inner = [one.path for one in system.get_file_info(selector) if one.type == pyarrow.fs.FileType.File]
-        yield from sorted(prefix + one for one in inner if one.endswith(".parquet"))
-
-
-def _system(name: str) -> tuple[Any, str]:
-    """The file system of `name`, and what it is called there. Workers find it anew: what it needs to sign in never travels."""
-    scheme, found, inside = name.partition("://")
-    if scheme.lower() in ("az", "gs") and "?" not in name:
-        return _Store(scheme.lower()), inside.strip("/")
-    if found:
-        return pyarrow.fs.FileSystem.from_uri(name)
-    return pyarrow.fs.LocalFileSystem(), name
-
-
-class _Store:
-    """What is asked of a file system here, of a store that the client of the storage reads, with its credentials. `pyarrow.fs` does not know `az://`, and
-    where it finds no credentials for `gs://` it asks for them again and again, and says nothing."""
-
-    def __init__(self, scheme: str) -> None:
-        self._scheme = scheme
-
-    def get_file_info(self, asked: Any) -> Any:
-        if isinstance(asked, pyarrow.fs.FileSelector):
-            container, there, inside = self._of(asked.base_dir)
-            return [_info(container, one) for one in there.heads(inside or None)]
-        container, there, inside = self._of(asked)
-        try:
-            if inside:
-                return _info(container, there.head(inside))
-        except FileNotFoundError:
-            pass
-        folder = next(there.heads(inside or None), None) is not None
-        return pyarrow.fs.FileInfo(asked, pyarrow.fs.FileType.Directory if folder else pyarrow.fs.FileType.NotFound)
-
-    def open_input_file(self, name: str) -> pa.PythonFile:
-        _, there, inside = self._of(name)
-        return pa.PythonFile(there.open(inside), mode="r")
-
-    def _of(self, name: str) -> tuple[str, Any, str]:
-        container, _, inside = name.partition("/")
-        return container, storage.opened(f"{self._scheme}://{container}"), inside
-
-
-def _info(container: str, head: Any) -> pyarrow.fs.FileInfo:
-    return pyarrow.fs.FileInfo(f"{container}/{head['path']}", pyarrow.fs.FileType.File, mtime=head["last_modified"], size=head["size"])
-
-
-@contextlib.contextmanager
-def _opened(name: str, digest: bytes) -> Iterator[pq.ParquetFile]:
-    """A file, of which the driver found this digest: it is looked at before anything is read, and behind that again."""
-
-    def look() -> None:
-        now = _footer(name)[1]
-        if now == digest:
-            return
-        if now[:HASH] == digest[:HASH]:
-            why = "its size and its footer stayed, and the time of its last change moved: where machines have copies of it, give these one time (cp -p)"
-            raise InputError(f"{name}: changed while it was being read, or since the run began ({why}); run again when nothing writes to it")
-        raise InputError(f"{name}: changed while it was being read; run again when nothing writes to it")
-
-    look()
-    system, inside = _system(name)
-    try:
-        with pq.ParquetFile(system.open_input_file(inside)) as file:
-            yield file
-    except (pa.ArrowException, OSError):
-        # What was read may be pieces of two files.
-        look()
-        raise
-    look()
-
-
-def _footer(name: str) -> tuple[pq.FileMetaData, bytes]:
-    """The footer of a file, and a hash of the file's size and footer with the time of its last change behind it."""
-    system, inside = _system(name)
-    try:
-        # Rows of a fixed width may be written anew with the footer that was there. Object stores know seconds only.
-        changed = system.get_file_info(inside).mtime_ns or 0
-        with system.open_input_file(inside) as file:
-            size = file.size()
-            footer = pq.read_metadata(file)
-            # The last eight bytes are the footer's length and the format's mark; a footer names places, sizes and statistics.
-            tail = min(size, footer.serialized_size + 8)
-            file.seek(size - tail)
-            digest = hashlib.blake2b(size.to_bytes(8, "little") + file.read(tail), digest_size=HASH).digest()
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{name}: is no Parquet file that can be read: {error}") from None
-    return footer, digest + changed.to_bytes(8, "little", signed=True)
-
 
 @dataclass(frozen=True)
 class Work:
@@ -385,7 +229,7 @@ class CutFiles:
 
     def __call__(self, stretch: Stretch) -> tuple[tuple[int, int], Sequence[pa.Buffer | Aside]]:
         start = self.work.start()
-        with _opened(stretch.path, stretch.digest) as file:
+        with parquet.opened(stretch.path, stretch.digest) as file:
             table = file.read_row_groups(stretch.groups, columns=self.keys)
         cut, rows, given = start.cut(table, stretch.first, self.parts)
         del table
@@ -915,7 +759,7 @@ def weigh(table: Files, keys: list[str]) -> None:
 
     def look(one: int) -> tuple[numpy.ndarray, numpy.ndarray, int]:
         at, group, _ = groups[one]
-        with _opened(table.paths[at], table.digests[at]) as file:
+        with parquet.opened(table.paths[at], table.digests[at]) as file:
             first = next(file.iter_batches(AT_EACH, row_groups=[group], columns=names))
         return *some(pa.Table.from_batches([first]), names, numpy.arange(first.num_rows)), first.num_rows
 
@@ -938,7 +782,7 @@ def weigh(table: Files, keys: list[str]) -> None:
 
     def share(one: int) -> float:
         at, group, rows = groups[one]
-        with _opened(table.paths[at], table.digests[at]) as file:
+        with parquet.opened(table.paths[at], table.digests[at]) as file:
             batches = (pa.Table.from_batches([batch]) for batch in file.iter_batches(row_groups=[group], columns=names))
             return sum(int((keys_of(batch, names) == hashes[suspect]).sum()) for batch in batches) / rows
 
@@ -973,7 +817,7 @@ def take_rows(path: str, groups: list[int], digest: bytes, found: Sequence[numpy
     places = rows & numpy.uint64((1 << ROW_BITS) - 1)
     starts = numpy.cumsum([0, *groups]).astype(numpy.uint64)
     ends = numpy.searchsorted(places, starts)
-    with _opened(path, digest) as file, contextlib.ExitStack() as stack:
+    with parquet.opened(path, digest) as file, contextlib.ExitStack() as stack:
         writer = None
         waiting: list[pa.Table] = []
 

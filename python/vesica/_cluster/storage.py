@@ -93,7 +93,7 @@ _NOTHING = re.compile(r"//(169\.254\.169\.254|metadata\.google\.internal)/|Accou
 _NOWHERE = re.compile(r"NoSuchBucket|ContainerNotFound")
 
 #: What an answer says to someone who may not.
-_REFUSED = re.compile(r"\b(401 Unauthorized|403 Forbidden)\b")
+REFUSED = re.compile(r"\b(401 Unauthorized|403 Forbidden)\b")
 
 
 def helps(address: str, said: str, opened: bool = False) -> str | None:
@@ -103,7 +103,7 @@ def helps(address: str, said: str, opened: bool = False) -> str | None:
         return None
     if _NOTHING.search(said):
         return f"nothing to sign in with was found: set {signs} in the environment of this process, and of every worker of a cluster, and run again"
-    if opened or _REFUSED.search(said):
+    if opened or REFUSED.search(said):
         return f"see that {signs} in the environment of this process, or of a cluster's worker, are right and allow that, and run again"
     return None
 
@@ -312,9 +312,9 @@ class Objects:
         with self._asked("put", name):
             self._obstore.put(self._store, name, file, chunk_size=max(8 << 20, size // 9_000 + 1), max_concurrency=4)
 
-    def open(self, name: str) -> Any:
-        """An object, to be read as a file."""
-        return io.BufferedReader(_Opened(self, name), 1 << 20)
+    def open(self, name: str, size: int | None = None) -> Any:
+        """An object, to be read as a file. The store is asked for its size if that is not known."""
+        return io.BufferedReader(_Opened(self, name, self.size(name) if size is None else size), 1 << 20)
 
     def size(self, name: str) -> int:
         """How many bytes an object has."""
@@ -376,8 +376,8 @@ class Objects:
 class _Opened(io.RawIOBase):
     """An object as Python has files that are read: what obstore opens has no `closed`, which Arrow asks for."""
 
-    def __init__(self, there: Objects, name: str) -> None:
-        self._there, self._name, self._size, self._at = there, name, there.size(name), 0
+    def __init__(self, there: Objects, name: str, size: int) -> None:
+        self._there, self._name, self._size, self._at = there, name, size, 0
 
     def readable(self) -> bool:
         return True

@@ -12,7 +12,7 @@ import pyarrow as pa
 import ray
 
 from .._cluster import drive, output, rows
-from .._cluster.rows import Paths
+from .._cluster.parquet import Paths
 from .._cluster.storage import Address
 from .._errors import ConfigError, InputError
 from .._jobs import Document

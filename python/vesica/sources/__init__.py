@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from .._errors import InputError
-
 __all__ = ["delta", "iceberg", "objects"]
 
 
@@ -46,58 +44,49 @@ def iceberg(table: Any, columns: Sequence[str] | None = None, *, snapshot: int |
 def objects(address: str, columns: Sequence[str] | None = None, **options: Any) -> Any:
     """Parquet files in an object store, by `obstore`: `s3://bucket/folder`, `gs://…` or `az://…`, one file or all below a folder that
     end in `.parquet`, in the order of their names. `options` are those of the store, such as `region=` and `endpoint=`; without any, what
-    the environment says. All files have the same columns.
+    the environment says. All files have the same columns. Their footers are read by this call, and a file that changes between it and the end of a
+    reading is refused: call this again for the new rows.
 
     `vesica.sources.objects("s3://bucket/customers", ["email", "id"], region="eu-central-1")`
     """
-    pa, pq = _library("pyarrow"), _library("pyarrow.parquet")
+    pa = _library("pyarrow")
     _library("obstore")
-    from .._cluster import storage
+    from .._cluster import parquet, storage
 
     scheme, found, rest = address.partition("://")
     if not found:
         raise ValueError(f"{address}: is no address of a store; write s3://…, gs://… or az://…, and give files on this machine by their paths")
-    bucket, _, folder = rest.partition("/")
-    folder = folder.strip("/")
-    there = storage.Objects(f"{scheme}://{bucket}", **options)
-    files = [folder] if folder.endswith(".parquet") else []
-    if not files:
-        below = sorted(one["path"] for one in there.heads(folder or None))
-        # As in a folder on this machine, names that begin with a dot or a line are no data.
-        own = (name[len(folder) :].strip("/").split("/") for name in below)
-        files = [name for name, parts in zip(below, own) if name.endswith(".parquet") and not any(part[:1] in "._" for part in parts)]
-    if not files:
-        raise FileNotFoundError(f"{address}: there is no Parquet file; name one, or a folder with files called *.parquet")
+    store = storage.Objects(f"{scheme}://{rest.partition('/')[0]}", **options)
+
+    def place(name: str) -> Any:
+        return parquet.Object(store, name[len(store.address) :])
+
     chosen = None if columns is None else list(columns)
+    table = parquet.files(address, chosen, place)
+    schema = table.schema.remove_metadata()
 
-    def footer(name: str) -> tuple[str, Any]:
-        return name, pq.read_metadata(there.open(name))
+    def groups(files: Iterator[Any]) -> Iterator[tuple[Any, int, list[int]]]:
+        for file in files:
+            left = list(range(file.footer.num_row_groups))
+            yield from [(file, group, left) for group in left]
 
-    def schema(footer: Any) -> Any:
-        has = footer.schema.to_arrow_schema().remove_metadata()
-        return has if chosen is None else pa.schema([has.field(name) for name in chosen])
+    def read(one: tuple[Any, int, list[int]]) -> Any:
+        file, group, left = one
 
-    first = schema(footer(files[0])[1])
+        def last() -> bool:
+            left.pop()
+            return not left
 
-    def groups(footers: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any, int]]:
-        for name, footer in footers:
-            if schema(footer) != first:
-                raise InputError(f"{there.address}/{name}: has other columns than {files[0]}; all files must have the same columns, with the same types")
-            for group in range(footer.num_row_groups):
-                yield name, footer, group
-
-    def read(one: tuple[str, Any, int]) -> Any:
-        name, footer, group = one
-        with pq.ParquetFile(there.open(name), metadata=footer) as file:
-            return file.read_row_group(group, columns=chosen, use_threads=False)
+        with file.rows(last) as rows:
+            return rows.read_row_group(group, columns=chosen, use_threads=False)
 
     def batches() -> Iterator[Any]:
         # A Dataset of Arrow's over a file system in Python reads this, too, and sometimes waits for ever if a file is gone.
         with ThreadPoolExecutor(_AHEAD) as pool:
-            for table in _ahead(pool, read, groups(_ahead(pool, footer, files))):
-                yield from (table if chosen is None else table.select(chosen)).replace_schema_metadata().to_batches()
+            for rows in _ahead(pool, read, groups(_ahead(pool, lambda one: parquet.Known.again(*one, place), zip(table.paths, table.digests)))):
+                yield from (rows if chosen is None else rows.select(chosen)).replace_schema_metadata().to_batches()
 
-    return Rows(lambda: pa.RecordBatchReader.from_batches(first, batches()))
+    return Rows(lambda: pa.RecordBatchReader.from_batches(schema, batches()))
 
 
 class Rows:

@@ -1,6 +1,6 @@
 //! Adds to each of many points its own multiple of one fixed point, as blinding needs it.
 //!
-//! **Sums of table entries** are affine, on the curve of [`super::affine`], and those of a block share their inversions: a sum takes
+//! **Sums of table entries** are affine, on the short curve ([`super::affine`]), and those of a block share their inversions: a sum takes
 //! 294 multiply-adds where complete formulas take 420. The windows are summed up in two halves. These and the point that they are
 //! added to meet in the complete formulas of the Edwards curve, so there is no exceptional case, whatever a peer sends.
 //!
@@ -11,8 +11,8 @@
 //! Loops here have no closures: one that is not inlined is compiled without the back end's instructions ([`Lanes`]).
 
 use super::affine::{Affine, Line, inverse_or_zero, unpacked};
-use super::curve::{Point, product};
-use super::map::ONE_OVER_K;
+use super::curve::Point;
+use super::short::{FOURQ, divisor};
 use super::{MAX_LANES, MOST, VECTORS};
 use crate::backend::Kernel;
 use crate::blind::{self, Bits, WIDE};
@@ -79,20 +79,17 @@ impl Kernel for MakeTable {
                 multiple = multiple.add_called(&double);
             }
         }
-        // x = (Z + Y)/K(Z - Y) and y = x·Z/X.
         let mut divisors = Vec::with_capacity(multiples.len());
         let mut norms = Vec::with_capacity(multiples.len());
         for p in &multiples {
-            let divisor = product(p.z.sub::<2>(p.y), p.x);
-            divisors.push(divisor.conj());
-            norms.push(divisor.norm());
+            let (conj, norm) = divisor(p);
+            divisors.push(conj);
+            norms.push(norm);
         }
         invert(&mut norms);
         let mut windows = vec![Window([[0; WIDE]; 8]); WINDOWS];
         for (i, p) in multiples.iter().enumerate() {
-            let above = product(p.z.add(p.y), Fp2::splat(ONE_OVER_K));
-            let scale = product(above, divisors[i]).scale(norms[i]);
-            let (x, y) = (product(scale, p.x), product(scale, p.z));
+            let Affine { x, y } = Affine::of(p, divisors[i].scale(norms[i]), &FOURQ);
             let (group, multiple) = (i / WIDE, i % WIDE);
             for (part, value) in [x.re, x.im, y.re, y.im].into_iter().enumerate() {
                 for (word, lanes) in value.freeze().to_words().into_iter().enumerate() {
@@ -190,7 +187,7 @@ impl<V: Lanes> Formula<V> for AddBlock<'_, V> {
         for (vector, words) in words.chunks_exact_mut(VECTORS * V::WIDTH).enumerate() {
             let mut sum = Point::<V>::load(words).extend();
             for half in [lines[vector].from, lines[n + vector].from] {
-                sum = sum.add_called(&half.edwards().summand());
+                sum = sum.add_called(&half.edwards(&FOURQ).summand());
             }
             sum.point().store(words);
         }

@@ -112,7 +112,7 @@ impl<V: Lanes> Line<V> {
         Self { from, x, slope: Fp2::zero(), rise: run.left_conj::<4>().mul(&rise), norm }
     }
 
-    /// The line through two points, the second with y below 2 u.
+    /// The line through two points.
     #[inline(always)]
     pub(super) fn chord(from: Affine<V>, to: Affine<V>, product: &mut Fp<V>) -> Self {
         Self::new(from, to.x, to.y.sub::<2>(from.y), to.x.sub::<2>(from.x), product)
@@ -130,8 +130,13 @@ impl<V: Lanes> Line<V> {
     /// rise·conj(run)/norm(run), tight.
     #[inline(always)]
     fn slope(&self, inverse: &mut Fp<V>) -> Fp2<V> {
-        let by = self.norm.invert(inverse);
-        Fp2 { re: self.rise.re.times(by), im: self.rise.im.times(by) }
+        self.rise_times(self.norm.invert(inverse))
+    }
+
+    /// rise·conj(run) times a value below 3 u, tight.
+    #[inline(always)]
+    fn rise_times(&self, by: Fp<V>) -> Fp2<V> {
+        Fp2 { re: by.times(self.rise.re), im: by.times(self.rise.im) }
     }
 
     /// The sum of the two points.
@@ -139,14 +144,14 @@ impl<V: Lanes> Line<V> {
     pub(super) fn sum(&self, inverse: &mut Fp<V>) -> Affine<V> {
         let slope = self.slope(inverse);
         let x = self.third(slope);
-        let y = slope.left::<2>().mul(&self.from.x.sub::<2>(x)).sub::<2>(self.from.y).carried();
+        let y = slope.left::<2>().mul_plus(&self.from.x.sub::<2>(x), self.from.y.neg::<2>());
         Affine { x, y }
     }
 
     /// x of the third point of a line with this slope, below 3 u, through `from` and a point with this x: tight.
     #[inline(always)]
     fn third(&self, slope: Fp2<V>) -> Fp2<V> {
-        slope.square::<4>().sub::<3>(self.from.x.add(self.x)).carried()
+        slope.square_plus::<4>(self.from.x.add(self.x).neg::<3>())
     }
 }
 
@@ -165,7 +170,7 @@ impl<V: Lanes> Formula<V> for Sum<'_, V> {
 }
 
 /// The first half of a step: from the line through Q and T to that through Q and Q + T. That one's slope is the first's
-/// plus 2y/(x of Q + T, less x), and both times -1: `rise` becomes that of the fraction. The norms are taken into the
+/// plus 2y/(x of Q + T, less x), and both times -1: `rise` becomes that of half the fraction. The norms are taken into the
 /// product from the last line to the first. Gives the product.
 struct Halve<'a, V>(&'a mut [Line<V>], Fp<V>);
 
@@ -178,7 +183,7 @@ impl<V: Lanes> Formula<V> for Halve<'_, V> {
         for line in lines.iter_mut().rev() {
             let slope = line.slope(&mut inverse);
             let x = line.third(slope);
-            *line = Line::new(line.from, x, line.from.y.twice(), x.sub::<2>(line.from.x), &mut product);
+            *line = Line::new(line.from, x, line.from.y, x.sub::<2>(line.from.x), &mut product);
             line.slope = slope;
         }
         product
@@ -196,9 +201,10 @@ impl<V: Lanes> Formula<V> for Complete<'_, V> {
         let Complete(lines, mut inverse, tables, next) = self;
         let mut product = Fp::splat(1);
         for (line, table) in lines.iter_mut().zip(tables) {
-            let slope = line.slope(&mut inverse).add(line.slope); // 2 u
+            let half = line.norm.invert(&mut inverse);
+            let slope = line.rise_times(half.add(half)).add(line.slope); // 2 u
             let x = line.third(slope);
-            let y = slope.left::<3>().mul(&x.sub::<2>(line.from.x)).sub::<2>(line.from.y).carried();
+            let y = slope.left::<3>().mul_plus(&x.sub::<2>(line.from.x), line.from.y.neg::<2>());
             line.from = Affine { x, y };
             if let Some(masks) = next {
                 *line = Line::chord(line.from, select(table, masks), &mut product);
@@ -239,20 +245,22 @@ impl<V: Lanes> Table<V> {
 
     #[inline(always)]
     fn entry(&self, j: usize) -> Affine<V> {
-        unpacked(self.0[j])
+        unpacked(self.0[j], V::zero())
     }
 }
 
-/// The point of these words.
+/// The point of these words, which are frozen, or less it where the mask is set: tight.
 #[inline(always)]
-pub(super) fn unpacked<V: Lanes>([a, b, c, d, e, f, g, h]: [V; 8]) -> Affine<V> {
+pub(super) fn unpacked<V: Lanes>([a, b, c, d, e, f, g, h]: [V; 8], minus: V) -> Affine<V> {
+    // p - y is the complement of the 127 bits of y.
+    let (low, high) = (minus, minus.shr(1));
     Affine {
         x: Fp2 { re: Fp::from_words([a, b]), im: Fp::from_words([c, d]) },
-        y: Fp2 { re: Fp::from_words([e, f]), im: Fp::from_words([g, h]) },
+        y: Fp2 { re: Fp::from_words([e.xor(low), f.xor(high)]), im: Fp::from_words([g.xor(low), h.xor(high)]) },
     }
 }
 
-/// The entry that the masks name, with its sign: y is below 2 u. Every entry is read, whichever it is.
+/// The entry that the masks name, with its sign. Every entry is read, whichever it is.
 #[inline(always)]
 fn select<V: Lanes>(Table(table): &Table<V>, masks: &[u64; 8]) -> Affine<V> {
     let mut words = table[0];
@@ -262,8 +270,7 @@ fn select<V: Lanes>(Table(table): &Table<V>, masks: &[u64; 8]) -> Affine<V> {
             words[i] = mask.select(table[j][i], words[i]);
         }
     }
-    let Affine { x, y } = unpacked(words);
-    Affine { x, y: Fp2::select(V::splat(masks[7]), y.neg::<2>(), y) }
+    unpacked(words, V::splat(masks[7]))
 }
 
 /// What the blocks of a batch are computed in, one after the other: fresh memory for each block would cost more in page

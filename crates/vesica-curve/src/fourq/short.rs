@@ -131,17 +131,21 @@ impl<V: Lanes> Affine<V> {
     /// z/5 + c + w·(α·z + β + w·(γ·z + δ)), and of the derivative of that times κ·y.
     #[inline(always)]
     pub(super) fn phi(self, w: Fp2<V>) -> Self {
-        let (z, of_z) = (self.z(), |[factor, summand]: [Constant; 2]| {
-            product(self.z(), Fp2::splat(factor)).add(Fp2::splat(summand)) // 2 u
-        });
-        let inner = of_z(X_1).add(product(of_z(X_2), w)); // 3 u
+        let z = self.z();
+        let inner = of(z, X_1).add(product(of(z, X_2), w)); // 3 u
         let x = z.scale(Fp::splat(FIFTH)).add(Fp2::splat(X_0)).add(product(inner, w)); // 3 u
-        let third = of_z(Y_2).add(product(of_z(Y_3), w)); // 3 u
+        let third = of(z, Y_2).add(product(of(z, Y_3), w)); // 3 u
         let second = product(third, w).add(Fp2::splat(Y_1)); // 2 u
         let first = product(second, w).add(Fp2::splat(Y_0)); // 2 u
         let y = product(first, self.y);
         Self { x: Fp2 { re: x.re, im: x.im.neg::<4>() }.carried(), y: y.conj().carried() }
     }
+}
+
+/// A linear function of z, below 2 u.
+#[inline(always)]
+fn of<V: Lanes>(z: Fp2<V>, [factor, summand]: [Constant; 2]) -> Fp2<V> {
+    product(z, Fp2::splat(factor)).add(Fp2::splat(summand))
 }
 
 /// Of φ, whose kernel polynomial is h = (x + Z)² + C: the constants of its x, with 1/5, and then those of its y. They follow from

@@ -16,7 +16,7 @@ use super::short::{FOURQ, divisor};
 use super::{MAX_LANES, MOST, VECTORS};
 use crate::backend::Kernel;
 use crate::blind::{self, Bits, WIDE};
-use crate::field::p127::{Fp, Fp2, invert};
+use crate::field::p127::{Fp, invert};
 use crate::field::{Formula, Lanes};
 use zeroize::Zeroize;
 
@@ -144,13 +144,12 @@ struct Summands<'a, V> {
 }
 
 impl<V: Lanes> Summands<'_, V> {
-    /// What a vector of points takes from a window, y below 2 u. Every entry is read.
+    /// What a vector of points takes from a window. Every entry is read.
     #[inline(always)]
     fn at(&self, vector: usize, window: usize) -> Affine<V> {
         let (vector, parts) = (self.start + vector, MAX_LANES / V::WIDTH);
         let (index, negative) = self.digits.wide::<V>((vector / parts, vector % parts), bits(window));
-        let Affine { x, y } = unpacked(V::lookups(&self.table.0[window].0, index));
-        Affine { x, y: Fp2::select(negative.xor(self.flip), y.neg::<2>(), y) }
+        unpacked(V::lookups(&self.table.0[window].0, index), negative.xor(self.flip))
     }
 }
 
@@ -171,9 +170,7 @@ impl<V: Lanes> Formula<V> for AddBlock<'_, V> {
         let mut product = Fp::splat(1);
         for i in 0..2 * n {
             let (vector, window) = (i % n, i / n * HALF);
-            let Affine { x, y } = summands.at(vector, window);
-            let from = Affine { x, y: y.carried() };
-            lines[i] = Line::chord(from, summands.at(vector, window + 1), &mut product);
+            lines[i] = Line::chord(summands.at(vector, window), summands.at(vector, window + 1), &mut product);
         }
         // Each pass goes through the lines the other way round: it takes the inverses in the order in which they come apart.
         let mut down = true;

@@ -105,26 +105,30 @@ impl<V: Lanes> Line<V> {
         Self { from: Affine { x: zero, y: zero }, x: zero, slope: zero, rise: zero, norm }
     }
 
-    /// The line through a point and another with this x; `rise` is below 5 u and `run` below 4 u.
+    /// Takes the line from its start through another point with this x; `rise` is below 5 u and `run` below 4 u. The norm is
+    /// taken into the product.
     #[inline(always)]
-    fn new(from: Affine<V>, x: Fp2<V>, rise: Fp2<V>, run: Fp2<V>, product: &mut Fp<V>) -> Self {
-        let norm = Shared::new(run.norm(), product);
-        Self { from, x, slope: Fp2::zero(), rise: run.left_conj::<4>().mul(&rise), norm }
+    fn lead(&mut self, x: Fp2<V>, rise: Fp2<V>, run: Fp2<V>, product: &mut Fp<V>) {
+        self.norm = Shared::new(run.norm(), product);
+        self.rise = run.left_conj::<4>().mul(&rise);
+        self.x = x;
     }
 
-    /// The line through two points.
+    /// Takes the line from its start through another point.
     #[inline(always)]
-    pub(super) fn chord(from: Affine<V>, to: Affine<V>, product: &mut Fp<V>) -> Self {
-        Self::new(from, to.x, to.y.sub::<2>(from.y), to.x.sub::<2>(from.x), product)
+    pub(super) fn aim(&mut self, to: Affine<V>, product: &mut Fp<V>) {
+        let Affine { x, y } = self.from;
+        self.lead(to.x, to.y.sub::<2>(y), to.x.sub::<2>(x), product);
     }
 
-    /// The tangent in a point of Ê.
+    /// Takes the line to the tangent in its start, a point of Ê.
     #[inline(always)]
-    fn tangent(from: Affine<V>, product: &mut Fp<V>) -> Self {
+    fn touch(&mut self, product: &mut Fp<V>) {
         // (3x² + A) / 2y
-        let square = from.x.square::<2>();
+        let Affine { x, y } = self.from;
+        let square = x.square::<2>();
         let rise = square.twice().add(square).add(Fp2::splat(short::A)); // 4 u
-        Self::new(from, from.x, rise, from.y.twice(), product)
+        self.lead(x, rise, y.twice(), product);
     }
 
     /// rise·conj(run)/norm(run), tight.
@@ -146,6 +150,16 @@ impl<V: Lanes> Line<V> {
         let x = self.third(slope);
         let y = slope.left::<2>().mul_plus(&self.from.x.sub::<2>(x), self.from.y.neg::<2>());
         Affine { x, y }
+    }
+
+    /// Takes the start to the sum of Q and Q + T, where the line is what [`Halve`] makes of it.
+    #[inline(always)]
+    fn complete(&mut self, inverse: &mut Fp<V>) {
+        let half = self.norm.invert(inverse);
+        let slope = self.rise_times(half.add(half)).add(self.slope); // 2 u
+        let Affine { x: from, y } = self.from;
+        let x = self.third(slope);
+        self.from = Affine { x, y: slope.left::<3>().mul_plus(&x.sub::<2>(from), y.neg::<2>()) };
     }
 
     /// x of the third point of a line with this slope, below 3 u, through `from` and a point with this x: tight.
@@ -181,36 +195,44 @@ impl<V: Lanes> Formula<V> for Halve<'_, V> {
         let Halve(lines, mut inverse) = self;
         let mut product = Fp::splat(1);
         for line in lines.iter_mut().rev() {
-            let slope = line.slope(&mut inverse);
-            let x = line.third(slope);
-            *line = Line::new(line.from, x, line.from.y, x.sub::<2>(line.from.x), &mut product);
-            line.slope = slope;
+            let Affine { x: from, y } = line.from;
+            line.slope = line.slope(&mut inverse);
+            let x = line.third(line.slope);
+            line.lead(x, y, x.sub::<2>(from), &mut product);
         }
         product
     }
 }
 
-/// The second half of a step: Q + (Q + T), and the line from there to the next entry, if there is one. Gives the product
-/// of the norms.
-struct Complete<'a, V>(&'a mut [Line<V>], Fp<V>, &'a [Table<V>], Option<&'a [u64; 8]>);
+/// The second half of a step: Q + (Q + T), and the line from there to the next entry. Gives the product of the norms.
+struct Complete<'a, V>(&'a mut [Line<V>], Fp<V>, &'a [Table<V>], &'a [u64; 8]);
 
 impl<V: Lanes> Formula<V> for Complete<'_, V> {
     type Out = Fp<V>;
     #[inline(always)]
     fn run(self) -> Fp<V> {
-        let Complete(lines, mut inverse, tables, next) = self;
+        let Complete(lines, mut inverse, tables, masks) = self;
         let mut product = Fp::splat(1);
         for (line, table) in lines.iter_mut().zip(tables) {
-            let half = line.norm.invert(&mut inverse);
-            let slope = line.rise_times(half.add(half)).add(line.slope); // 2 u
-            let x = line.third(slope);
-            let y = slope.left::<3>().mul_plus(&x.sub::<2>(line.from.x), line.from.y.neg::<2>());
-            line.from = Affine { x, y };
-            if let Some(masks) = next {
-                *line = Line::chord(line.from, select(table, masks), &mut product);
-            }
+            let to = select(table, masks);
+            line.complete(&mut inverse);
+            line.aim(to, &mut product);
         }
         product
+    }
+}
+
+/// The second half of the last step.
+struct Finish<'a, V>(&'a mut [Line<V>], Fp<V>);
+
+impl<V: Lanes> Formula<V> for Finish<'_, V> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let Finish(lines, mut inverse) = self;
+        for line in lines {
+            line.complete(&mut inverse);
+        }
     }
 }
 
@@ -224,7 +246,7 @@ impl<V: Lanes> Formula<V> for Aim<'_, V> {
         let Aim(lines, tables, masks) = self;
         let mut product = Fp::splat(1);
         for (line, table) in lines.iter_mut().zip(tables) {
-            *line = Line::chord(line.from, select(table, masks), &mut product);
+            line.aim(select(table, masks), &mut product);
         }
         product
     }
@@ -375,15 +397,15 @@ fn tables<V: Lanes>(points: &[Point<V>], room: &mut Room<V>) -> Option<()> {
     for p in points {
         hats.push(V::call(Tau(*p)));
     }
-    tables.clear();
     tables.resize(points.len(), Table([[V::zero(); 8]; 8]));
+    lines.resize(points.len(), Line::empty());
     V::call(Images(hats, divisors, tables))?;
     // Each entry j is its highest image plus an entry before. The image itself, where j is a power of two, is replaced last.
     for (image, j) in [(1, 1), (2, 3), (2, 2), (4, 7), (4, 6), (4, 5), (4, 4)] {
         let mut product = Fp::splat(1);
-        lines.clear();
-        for table in tables.iter() {
-            lines.push(Line::chord(table.entry(image), table.entry(j - image), &mut product));
+        for (line, table) in lines.iter_mut().zip(tables.iter()) {
+            line.from = table.entry(image);
+            line.aim(table.entry(j - image), &mut product);
         }
         V::call(Sum(lines, inverse(product)?));
         for (table, sum) in tables.iter_mut().zip(lines.iter()) {
@@ -407,18 +429,20 @@ impl<V: Lanes> Formula<V> for MultiplyBlock<'_, V> {
         let (first, rest) = digits.masks();
         let [second, third, rest @ ..] = rest else { unreachable!("a multiplier has 64 digits") };
         let mut product = Fp::splat(1);
-        lines.clear();
-        for table in tables.iter() {
-            lines.push(Line::tangent(select(table, first), &mut product));
+        for (line, table) in lines.iter_mut().zip(tables.iter()) {
+            line.from = select(table, first);
+            line.touch(&mut product);
         }
         V::call(Sum(lines, inverse(product)?));
         let product = V::call(Aim(lines, tables, second));
         V::call(Sum(lines, inverse(product)?));
         let mut product = V::call(Aim(lines, tables, third));
-        for next in rest.iter().map(Some).chain([None]) {
+        for next in rest {
             let half = V::call(Halve(lines, inverse(product)?));
             product = V::call(Complete(lines, inverse(half)?, tables, next));
         }
+        let half = V::call(Halve(lines, inverse(product)?));
+        V::call(Finish(lines, inverse(half)?));
         let mut out = Vec::with_capacity(lines.len());
         for line in lines {
             out.push(V::call(TauDual(line.from.edwards_hat())).point());

@@ -170,7 +170,8 @@ impl<V: Lanes> Formula<V> for AddBlock<'_, V> {
         let mut product = Fp::splat(1);
         for i in 0..2 * n {
             let (vector, window) = (i % n, i / n * HALF);
-            lines[i] = Line::chord(summands.at(vector, window), summands.at(vector, window + 1), &mut product);
+            lines[i].from = summands.at(vector, window);
+            lines[i].aim(summands.at(vector, window + 1), &mut product);
         }
         // Each pass goes through the lines the other way round: it takes the inverses in the order in which they come apart.
         let mut down = true;
@@ -213,12 +214,10 @@ impl<V: Lanes> Formula<V> for Advance<'_, V> {
         let open = lines.len();
         for i in 0..open {
             let i = if down { open - 1 - i } else { i };
-            let from = lines[i].sum(&mut inverse);
+            lines[i].from = lines[i].sum(&mut inverse);
             let (vector, first, end) = if i < n { (i, 0, HALF) } else { (i - n, HALF, WINDOWS) };
             if first + next < end {
-                lines[i] = Line::chord(from, summands.at(vector, first + next), &mut product);
-            } else {
-                lines[i].from = from;
+                lines[i].aim(summands.at(vector, first + next), &mut product);
             }
         }
         product

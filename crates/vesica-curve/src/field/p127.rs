@@ -71,6 +71,13 @@ impl<V: Lanes> Wide<V> {
         Self { low: [V::splat(bias(BIAS[0])), V::splat(bias(BIAS[1])), V::splat(bias(BIAS[2]))], high: [high; 3] }
     }
 
+    /// Adds a value whose limbs are below 2^48: below 2^5 u.
+    #[inline(always)]
+    fn plus(self, Fp([a, b, c]): Fp<V>) -> Self {
+        let [low, middle, top] = self.low;
+        Self { low: [low.add(a), middle.add(b), top.add(c)], high: self.high }
+    }
+
     /// Adds a·b at one place.
     #[inline(always)]
     fn at(&mut self, place: usize, a: V, b: V) {
@@ -396,23 +403,43 @@ impl<V: Lanes> Left<V> {
     pub(crate) fn mul(&self, other: &Fp2<V>) -> Fp2<V> {
         V::hot(LeftProduct(self, other))
     }
+
+    /// The product and a value below 2^5 u, tight: one carry for both.
+    #[inline(always)]
+    pub(crate) fn mul_plus(&self, other: &Fp2<V>, plus: Fp2<V>) -> Fp2<V> {
+        V::hot(LeftProductPlus(self, other, plus))
+    }
+
+    /// Three products of the prime field instead of four, after Gauss: with `c = (a0 + a1)·b0` the real part is
+    /// `c - a1·(b0 + b1)` and the imaginary part `c + a0·(b1 - b0)`. Both go on summing where c ended, so what is saved
+    /// is not paid back in additions of double length.
+    #[inline(always)]
+    fn wide(&self, b: &Fp2<V>) -> [Wide<V>; 2] {
+        let common = Wide::zero(6).dot(&self.sum, &b.re);
+        [common.dot(&self.minus_im, &b.re.add(b.im)), common.dot(&self.re, &b.im.sub::<5>(b.re))]
+    }
 }
 
 struct LeftProduct<'a, V>(&'a Left<V>, &'a Fp2<V>);
 
 impl<V: Lanes> Formula<V> for LeftProduct<'_, V> {
     type Out = Fp2<V>;
-    /// Three products of the prime field instead of four, after Gauss: with `c = (a0 + a1)·b0` the real part is
-    /// `c - a1·(b0 + b1)` and the imaginary part `c + a0·(b1 - b0)`. Both go on summing where c ended, so what is saved
-    /// is not paid back in additions of double length.
     #[inline(always)]
     fn run(self) -> Fp2<V> {
-        let LeftProduct(a, b) = self;
-        let common = Wide::zero(6).dot(&a.sum, &b.re);
-        Fp2 {
-            re: common.dot(&a.minus_im, &b.re.add(b.im)).reduce(),
-            im: common.dot(&a.re, &b.im.sub::<5>(b.re)).reduce(),
-        }
+        let [re, im] = self.0.wide(self.1);
+        Fp2 { re: re.reduce(), im: im.reduce() }
+    }
+}
+
+struct LeftProductPlus<'a, V>(&'a Left<V>, &'a Fp2<V>, Fp2<V>);
+
+impl<V: Lanes> Formula<V> for LeftProductPlus<'_, V> {
+    type Out = Fp2<V>;
+    #[inline(always)]
+    fn run(self) -> Fp2<V> {
+        let LeftProductPlus(a, b, plus) = self;
+        let [re, im] = a.wide(b);
+        Fp2 { re: re.plus(plus.re).reduce(), im: im.plus(plus.im).reduce() }
     }
 }
 
@@ -504,6 +531,12 @@ impl<V: Lanes> Fp2<V> {
         V::hot(ExtensionSquare::<V, K>(&self))
     }
 
+    /// The square, as [`Fp2::square`], and a value below 2^5 u, tight: one carry for both.
+    #[inline(always)]
+    pub(crate) fn square_plus<const K: u64>(self, plus: Self) -> Self {
+        V::hot(ExtensionSquarePlus::<V, K>(&self, plus))
+    }
+
     /// The norm re² + im² of a value below 4 u, tight.
     #[inline(always)]
     pub(crate) fn norm(self) -> Fp<V> {
@@ -560,6 +593,21 @@ impl<V: Lanes, const K: u64> Formula<V> for ExtensionSquare<'_, V, K> {
         let Fp2 { re, im } = *self.0;
         let (sum, difference) = (re.add(im), re.sub::<K>(im));
         Fp2 { re: sum.product(difference), im: re.add(re).product(im) }
+    }
+}
+
+struct ExtensionSquarePlus<'a, V, const K: u64>(&'a Fp2<V>, Fp2<V>);
+
+impl<V: Lanes, const K: u64> Formula<V> for ExtensionSquarePlus<'_, V, K> {
+    type Out = Fp2<V>;
+    #[inline(always)]
+    fn run(self) -> Fp2<V> {
+        let ExtensionSquarePlus(Fp2 { re, im }, plus) = self;
+        let (sum, difference) = (re.add(*im), re.sub::<K>(*im));
+        Fp2 {
+            re: Wide::zero(3).plus(plus.re).dot(&Factor::of(sum), &difference).reduce(),
+            im: Wide::zero(3).plus(plus.im).dot(&Factor::of(re.add(*re)), im).reduce(),
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Multiplication of many points by one scalar in affine coordinates: the points of a block share their inversions.
 //!
-//! The curve is `y² = x³ + (J/K)·x² + x/K²`, to which FourQ is birationally equivalent (RFC 9380, appendix D.1, with
-//! x = s/K and y = t/K). A sum of two points takes an inversion, two products and a square. Montgomery's trick shares one
-//! inversion among all points of a block, on the norms of what is inverted, so that for each point it takes seven
-//! products of the prime field. A step of the multiplication, Q to 2Q + T, is two such sums, Q + T and (Q + T) + Q, and
-//! needs no y of the first (K. Eisenträger, K. Lauter, P. Montgomery, "Fast elliptic curve arithmetic and improved Weil
-//! pairing evaluation", CT-RSA 2003). In all it takes two thirds of the products that [`super::curve::Multiply`] takes.
+//! The curve is short, `y² = x³ + A·x + B` ([`super::short`]), in the table and the multiplication Ê. A sum of two points takes an
+//! inversion, two products and a square. Montgomery's trick shares one inversion among all points of a block, on the norms of
+//! what is inverted, so that for each point it takes seven products of the prime field. A step of the multiplication, Q to
+//! 2Q + T, is two such sums, Q + T and (Q + T) + Q, and needs no y of the first (K. Eisenträger, K. Lauter, P. Montgomery, "Fast
+//! elliptic curve arithmetic and improved Weil pairing evaluation", CT-RSA 2003). In all it takes two thirds of the products
+//! that [`super::curve::Multiply`] takes.
 //!
 //! **Exceptions.** The formulas fail where two points have the same x. All points of a batch have the same prime order and
 //! are multiplied by the same scalar, so whether a sum fails depends on the scalar alone. The first entry is doubled
@@ -15,9 +15,9 @@
 //!
 //! Loops here have no closures: one that is not inlined is compiled without the back end's instructions ([`Lanes`]).
 
-use super::curve::{Extended, Point, images, product};
-use super::map::{J_OVER_K, ONE_OVER_K, ONE_OVER_K2};
+use super::curve::{Point, Tau, TauDual};
 use super::scalar::Digits;
+use super::short::{self, divisor};
 use crate::field::p127::{Fp, Fp2, InverseRoot};
 use crate::field::{Formula, Lanes};
 use zeroize::Zeroize;
@@ -27,17 +27,6 @@ use zeroize::Zeroize;
 pub(super) struct Affine<V> {
     pub(super) x: Fp2<V>,
     pub(super) y: Fp2<V>,
-}
-
-impl<V: Lanes> Affine<V> {
-    /// The same point on the Edwards curve: (x/y, (x - 1/K)/(x + 1/K)).
-    #[inline(always)]
-    pub(super) fn edwards(self) -> Extended<V> {
-        let Self { x, y } = self;
-        let k = Fp2::splat(ONE_OVER_K);
-        let (minus, plus) = (x.sub::<2>(k), x.add(k)); // 3 u, 2 u
-        Extended { x: product(plus, x), y: product(minus, y), z: product(plus, y), ta: minus, tb: x }
-    }
 }
 
 /// A norm that is to be inverted together with others, and the product of those before it: Montgomery's trick.
@@ -116,33 +105,42 @@ impl<V: Lanes> Line<V> {
         Self { from: Affine { x: zero, y: zero }, x: zero, slope: zero, rise: zero, norm }
     }
 
-    /// The line through a point and another with this x; `rise` is below 5 u and `run` below 4 u.
+    /// Takes the line from its start through another point with this x; `rise` is below 5 u and `run` below 4 u. The norm is
+    /// taken into the product.
     #[inline(always)]
-    fn new(from: Affine<V>, x: Fp2<V>, rise: Fp2<V>, run: Fp2<V>, product: &mut Fp<V>) -> Self {
-        let norm = Shared::new(run.norm(), product);
-        Self { from, x, slope: Fp2::zero(), rise: run.left_conj::<4>().mul(&rise), norm }
+    fn lead(&mut self, x: Fp2<V>, rise: Fp2<V>, run: Fp2<V>, product: &mut Fp<V>) {
+        self.norm = Shared::new(run.norm(), product);
+        self.rise = run.left_conj::<4>().mul(&rise);
+        self.x = x;
     }
 
-    /// The line through two points, the second with y below 2 u.
+    /// Takes the line from its start through another point.
     #[inline(always)]
-    pub(super) fn chord(from: Affine<V>, to: Affine<V>, product: &mut Fp<V>) -> Self {
-        Self::new(from, to.x, to.y.sub::<2>(from.y), to.x.sub::<2>(from.x), product)
+    pub(super) fn aim(&mut self, to: Affine<V>, product: &mut Fp<V>) {
+        let Affine { x, y } = self.from;
+        self.lead(to.x, to.y.sub::<2>(y), to.x.sub::<2>(x), product);
     }
 
-    /// The tangent in a point.
+    /// Takes the line to the tangent in its start, a point of Ê.
     #[inline(always)]
-    fn tangent(from: Affine<V>, product: &mut Fp<V>) -> Self {
-        // (3x² + 2(J/K)x + 1/K²) / 2y
-        let inner = from.x.twice().add(from.x).add(Fp2::splat(J_OVER_K).twice()).carried();
-        let rise = self::product(inner, from.x).add(Fp2::splat(ONE_OVER_K2));
-        Self::new(from, from.x, rise, from.y.twice(), product)
+    fn touch(&mut self, product: &mut Fp<V>) {
+        // (3x² + A) / 2y
+        let Affine { x, y } = self.from;
+        let square = x.square::<2>();
+        let rise = square.twice().add(square).add(Fp2::splat(short::A)); // 4 u
+        self.lead(x, rise, y.twice(), product);
     }
 
     /// rise·conj(run)/norm(run), tight.
     #[inline(always)]
     fn slope(&self, inverse: &mut Fp<V>) -> Fp2<V> {
-        let by = self.norm.invert(inverse);
-        Fp2 { re: self.rise.re.times(by), im: self.rise.im.times(by) }
+        self.rise_times(self.norm.invert(inverse))
+    }
+
+    /// rise·conj(run) times a value below 3 u, tight.
+    #[inline(always)]
+    fn rise_times(&self, by: Fp<V>) -> Fp2<V> {
+        Fp2 { re: by.times(self.rise.re), im: by.times(self.rise.im) }
     }
 
     /// The sum of the two points.
@@ -150,15 +148,24 @@ impl<V: Lanes> Line<V> {
     pub(super) fn sum(&self, inverse: &mut Fp<V>) -> Affine<V> {
         let slope = self.slope(inverse);
         let x = self.third(slope);
-        let y = slope.left::<2>().mul(&self.from.x.sub::<2>(x)).sub::<2>(self.from.y).carried();
+        let y = slope.left::<2>().mul_plus(&self.from.x.sub::<2>(x), self.from.y.neg::<2>());
         Affine { x, y }
+    }
+
+    /// Takes the start to the sum of Q and Q + T, where the line is what [`Halve`] makes of it.
+    #[inline(always)]
+    fn complete(&mut self, inverse: &mut Fp<V>) {
+        let half = self.norm.invert(inverse);
+        let slope = self.rise_times(half.add(half)).add(self.slope); // 2 u
+        let Affine { x: from, y } = self.from;
+        let x = self.third(slope);
+        self.from = Affine { x, y: slope.left::<3>().mul_plus(&x.sub::<2>(from), y.neg::<2>()) };
     }
 
     /// x of the third point of a line with this slope, below 3 u, through `from` and a point with this x: tight.
     #[inline(always)]
     fn third(&self, slope: Fp2<V>) -> Fp2<V> {
-        // slope² - J/K - x1 - x2.
-        slope.square::<4>().add(Fp2::splat(J_OVER_K).neg::<2>()).sub::<3>(self.from.x.add(self.x)).carried()
+        slope.square_plus::<4>(self.from.x.add(self.x).neg::<3>())
     }
 }
 
@@ -177,7 +184,7 @@ impl<V: Lanes> Formula<V> for Sum<'_, V> {
 }
 
 /// The first half of a step: from the line through Q and T to that through Q and Q + T. That one's slope is the first's
-/// plus 2y/(x of Q + T, less x), and both times -1: `rise` becomes that of the fraction. The norms are taken into the
+/// plus 2y/(x of Q + T, less x), and both times -1: `rise` becomes that of half the fraction. The norms are taken into the
 /// product from the last line to the first. Gives the product.
 struct Halve<'a, V>(&'a mut [Line<V>], Fp<V>);
 
@@ -188,35 +195,44 @@ impl<V: Lanes> Formula<V> for Halve<'_, V> {
         let Halve(lines, mut inverse) = self;
         let mut product = Fp::splat(1);
         for line in lines.iter_mut().rev() {
-            let slope = line.slope(&mut inverse);
-            let x = line.third(slope);
-            *line = Line::new(line.from, x, line.from.y.twice(), x.sub::<2>(line.from.x), &mut product);
-            line.slope = slope;
+            let Affine { x: from, y } = line.from;
+            line.slope = line.slope(&mut inverse);
+            let x = line.third(line.slope);
+            line.lead(x, y, x.sub::<2>(from), &mut product);
         }
         product
     }
 }
 
-/// The second half of a step: Q + (Q + T), and the line from there to the next entry, if there is one. Gives the product
-/// of the norms.
-struct Complete<'a, V>(&'a mut [Line<V>], Fp<V>, &'a [Table<V>], Option<&'a [u64; 8]>);
+/// The second half of a step: Q + (Q + T), and the line from there to the next entry. Gives the product of the norms.
+struct Complete<'a, V>(&'a mut [Line<V>], Fp<V>, &'a [Table<V>], &'a [u64; 8]);
 
 impl<V: Lanes> Formula<V> for Complete<'_, V> {
     type Out = Fp<V>;
     #[inline(always)]
     fn run(self) -> Fp<V> {
-        let Complete(lines, mut inverse, tables, next) = self;
+        let Complete(lines, mut inverse, tables, masks) = self;
         let mut product = Fp::splat(1);
         for (line, table) in lines.iter_mut().zip(tables) {
-            let slope = line.slope(&mut inverse).add(line.slope); // 2 u
-            let x = line.third(slope);
-            let y = slope.left::<3>().mul(&x.sub::<2>(line.from.x)).sub::<2>(line.from.y).carried();
-            line.from = Affine { x, y };
-            if let Some(masks) = next {
-                *line = Line::chord(line.from, select(table, masks), &mut product);
-            }
+            let to = select(table, masks);
+            line.complete(&mut inverse);
+            line.aim(to, &mut product);
         }
         product
+    }
+}
+
+/// The second half of the last step.
+struct Finish<'a, V>(&'a mut [Line<V>], Fp<V>);
+
+impl<V: Lanes> Formula<V> for Finish<'_, V> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        let Finish(lines, mut inverse) = self;
+        for line in lines {
+            line.complete(&mut inverse);
+        }
     }
 }
 
@@ -230,7 +246,7 @@ impl<V: Lanes> Formula<V> for Aim<'_, V> {
         let Aim(lines, tables, masks) = self;
         let mut product = Fp::splat(1);
         for (line, table) in lines.iter_mut().zip(tables) {
-            *line = Line::chord(line.from, select(table, masks), &mut product);
+            line.aim(select(table, masks), &mut product);
         }
         product
     }
@@ -251,20 +267,22 @@ impl<V: Lanes> Table<V> {
 
     #[inline(always)]
     fn entry(&self, j: usize) -> Affine<V> {
-        unpacked(self.0[j])
+        unpacked(self.0[j], V::zero())
     }
 }
 
-/// The point of these words.
+/// The point of these words, which are frozen, or less it where the mask is set: tight.
 #[inline(always)]
-pub(super) fn unpacked<V: Lanes>([a, b, c, d, e, f, g, h]: [V; 8]) -> Affine<V> {
+pub(super) fn unpacked<V: Lanes>([a, b, c, d, e, f, g, h]: [V; 8], minus: V) -> Affine<V> {
+    // p - y is the complement of the 127 bits of y.
+    let (low, high) = (minus, minus.shr(1));
     Affine {
         x: Fp2 { re: Fp::from_words([a, b]), im: Fp::from_words([c, d]) },
-        y: Fp2 { re: Fp::from_words([e, f]), im: Fp::from_words([g, h]) },
+        y: Fp2 { re: Fp::from_words([e.xor(low), f.xor(high)]), im: Fp::from_words([g.xor(low), h.xor(high)]) },
     }
 }
 
-/// The entry that the masks name, with its sign: y is below 2 u. Every entry is read, whichever it is.
+/// The entry that the masks name, with its sign. Every entry is read, whichever it is.
 #[inline(always)]
 fn select<V: Lanes>(Table(table): &Table<V>, masks: &[u64; 8]) -> Affine<V> {
     let mut words = table[0];
@@ -274,15 +292,15 @@ fn select<V: Lanes>(Table(table): &Table<V>, masks: &[u64; 8]) -> Affine<V> {
             words[i] = mask.select(table[j][i], words[i]);
         }
     }
-    let Affine { x, y } = unpacked(words);
-    Affine { x, y: Fp2::select(V::splat(masks[7]), y.neg::<2>(), y) }
+    unpacked(words, V::splat(masks[7]))
 }
 
 /// What the blocks of a batch are computed in, one after the other: fresh memory for each block would cost more in page
 /// faults than a tenth of the arithmetic.
 pub(super) struct Room<V> {
-    images: Vec<Point<V>>,
-    /// For each image, the conjugate of what it is divided by, and the norm.
+    /// The points on Ê.
+    hats: Vec<Point<V>>,
+    /// What is divided by: its conjugate, and its norm.
     divisors: Vec<(Fp2<V>, Shared<V>)>,
     tables: Vec<Table<V>>,
     lines: Vec<Line<V>>,
@@ -292,59 +310,102 @@ impl<V: Lanes> Room<V> {
     /// For blocks of up to so many vectors of points.
     pub(super) fn new(vectors: usize) -> Self {
         Self {
-            images: Vec::with_capacity(4 * vectors),
-            divisors: Vec::with_capacity(4 * vectors),
+            hats: Vec::with_capacity(vectors),
+            divisors: Vec::with_capacity(2 * vectors),
             tables: Vec::with_capacity(vectors),
             lines: Vec::with_capacity(vectors),
         }
     }
 }
 
-/// Points of the Edwards curve, none of which is neutral, on this one; nothing if one is neutral.
-struct Convert<'a, V>(&'a [Point<V>], &'a mut Vec<(Fp2<V>, Shared<V>)>, &'a mut [Table<V>]);
+/// Divides by several values: takes them one after the other, and gives the inverses from the last to the first.
+struct Divide<'a, V>(&'a mut Vec<(Fp2<V>, Shared<V>)>, Fp<V>);
 
-impl<V: Lanes> Formula<V> for Convert<'_, V> {
+impl<'a, V: Lanes> Divide<'a, V> {
+    #[inline(always)]
+    fn new(room: &'a mut Vec<(Fp2<V>, Shared<V>)>) -> Self {
+        room.clear();
+        Self(room, Fp::splat(1))
+    }
+
+    #[inline(always)]
+    fn by(&mut self, (conj, norm): (Fp2<V>, Fp<V>)) {
+        let shared = Shared::new(norm, &mut self.1);
+        self.0.push((conj, shared));
+    }
+
+    /// All are taken; nothing if one of them is zero.
+    #[inline(always)]
+    fn turn(&mut self) -> Option<()> {
+        self.1 = inverse(self.1)?;
+        Some(())
+    }
+
+    /// The next inverse, tight.
+    #[inline(always)]
+    fn next(&mut self) -> Fp2<V> {
+        let (conj, norm) = self.0.pop().expect("as many as were taken");
+        conj.scale(norm.invert(&mut self.1))
+    }
+}
+
+/// The entries 0, 1, 2 and 4 of tables: points of Ê, and what φ, ψ and both make of them. Nothing if a point is neutral.
+struct Images<'a, V>(&'a [Point<V>], &'a mut Vec<(Fp2<V>, Shared<V>)>, &'a mut [Table<V>]);
+
+impl<V: Lanes> Formula<V> for Images<'_, V> {
     type Out = Option<()>;
     #[inline(always)]
     fn run(self) -> Self::Out {
-        // x = (Z + Y)/K(Z - Y) and y = x·Z/X.
-        let Convert(images, divisors, tables) = self;
-        let mut product_of_norms = Fp::splat(1);
-        divisors.clear();
-        for p in images {
-            let divisor = product(p.z.sub::<2>(p.y), p.x);
-            divisors.push((divisor.conj(), Shared::new(divisor.norm(), &mut product_of_norms)));
+        let Images(hats, divisors, tables) = self;
+        let mut divide = Divide::new(divisors);
+        for p in hats {
+            divide.by(divisor(p));
         }
-        let mut inverse = inverse(product_of_norms)?;
-        for (i, (p, (conj, norm))) in images.iter().zip(divisors).enumerate().rev() {
-            let above = product(p.z.add(p.y), Fp2::splat(ONE_OVER_K));
-            let scale = product(above, *conj).scale(norm.invert(&mut inverse));
-            // The images are the entries 0, 1, 2 and 4.
-            tables[i / 4].put(1 << (i % 4) >> 1, Affine { x: product(scale, p.x), y: product(scale, p.z) });
+        divide.turn()?;
+        for (p, table) in hats.iter().zip(tables.iter_mut()).rev() {
+            table.put(0, Affine::hat(p, divide.next()));
+        }
+        let mut divide = Divide::new(divisors);
+        for table in tables.iter() {
+            let p = table.entry(0);
+            divide.by(p.divisor_of_phi());
+            divide.by(p.divisor_of_psi());
+        }
+        divide.turn()?;
+        for table in tables.iter_mut().rev() {
+            let p = table.entry(0);
+            table.put(2, p.psi(divide.next()));
+            table.put(1, p.phi(divide.next()));
+        }
+        let mut divide = Divide::new(divisors);
+        for table in tables.iter() {
+            divide.by(table.entry(1).divisor_of_psi());
+        }
+        divide.turn()?;
+        for table in tables.iter_mut().rev() {
+            table.put(4, table.entry(1).psi(divide.next()));
         }
         Some(())
     }
 }
 
-/// The tables of a block, as in `curve`: P + \[j0\]φ(P) + \[j1\]ψ(P) + \[j2\]ψ(φ(P)) for the bits of j.
+/// The tables of a block, as in `curve`: P + \[j0\]φ(P) + \[j1\]ψ(P) + \[j2\]ψ(φ(P)) for the bits of j, of points of Ê.
 #[inline(always)]
 fn tables<V: Lanes>(points: &[Point<V>], room: &mut Room<V>) -> Option<()> {
-    let Room { images, divisors, tables, lines } = room;
-    images.clear();
+    let Room { hats, divisors, tables, lines } = room;
+    hats.clear();
     for p in points {
-        for image in self::images(p.extend()) {
-            images.push(image.point());
-        }
+        hats.push(V::call(Tau(*p)));
     }
-    tables.clear();
     tables.resize(points.len(), Table([[V::zero(); 8]; 8]));
-    V::call(Convert(images, divisors, tables))?;
+    lines.resize(points.len(), Line::empty());
+    V::call(Images(hats, divisors, tables))?;
     // Each entry j is its highest image plus an entry before. The image itself, where j is a power of two, is replaced last.
     for (image, j) in [(1, 1), (2, 3), (2, 2), (4, 7), (4, 6), (4, 5), (4, 4)] {
         let mut product = Fp::splat(1);
-        lines.clear();
-        for table in tables.iter() {
-            lines.push(Line::chord(table.entry(image), table.entry(j - image), &mut product));
+        for (line, table) in lines.iter_mut().zip(tables.iter()) {
+            line.from = table.entry(image);
+            line.aim(table.entry(j - image), &mut product);
         }
         V::call(Sum(lines, inverse(product)?));
         for (table, sum) in tables.iter_mut().zip(lines.iter()) {
@@ -366,23 +427,25 @@ impl<V: Lanes> Formula<V> for MultiplyBlock<'_, V> {
         tables(points, room)?;
         let Room { tables, lines, .. } = room;
         let (first, rest) = digits.masks();
-        let [second, third, rest @ ..] = rest else { unreachable!("a multiplier has 65 digits") };
+        let [second, third, rest @ ..] = rest else { unreachable!("a multiplier has 64 digits") };
         let mut product = Fp::splat(1);
-        lines.clear();
-        for table in tables.iter() {
-            lines.push(Line::tangent(select(table, first), &mut product));
+        for (line, table) in lines.iter_mut().zip(tables.iter()) {
+            line.from = select(table, first);
+            line.touch(&mut product);
         }
         V::call(Sum(lines, inverse(product)?));
         let product = V::call(Aim(lines, tables, second));
         V::call(Sum(lines, inverse(product)?));
         let mut product = V::call(Aim(lines, tables, third));
-        for next in rest.iter().map(Some).chain([None]) {
+        for next in rest {
             let half = V::call(Halve(lines, inverse(product)?));
             product = V::call(Complete(lines, inverse(half)?, tables, next));
         }
+        let half = V::call(Halve(lines, inverse(product)?));
+        V::call(Finish(lines, inverse(half)?));
         let mut out = Vec::with_capacity(lines.len());
         for line in lines {
-            out.push(line.from.edwards().point());
+            out.push(V::call(TauDual(line.from.edwards_hat())).point());
         }
         Some(out)
     }

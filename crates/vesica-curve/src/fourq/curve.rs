@@ -3,6 +3,11 @@
 //! \[CL15\] C. Costello, P. Longa, "FourQ: four-dimensional decompositions on a Q-curve over the Mersenne prime",
 //! ASIACRYPT 2015, eprint 2015/565. Representations are named R1 to R4 as in its table 2. The curve is complete (section
 //! 2.2: d is not a square and -1 is), so no input of the addition is exceptional.
+//!
+//! Multiplication is done on Ê, to which the isogeny τ leads and from which its dual leads back: there the endomorphisms
+//! cost little, for \[CL15\] composes those of E of the isogenies and of these. Ê has the same equation with [`TWICE_D_HAT`]. Its
+//! d is a square, so there are exceptions; they are for points of even order alone (Bernstein, Lange, "A complete set of
+//! addition laws for incomplete Edwards curves", eprint 2009/580, section 4), and what is multiplied has the odd order N.
 
 use super::scalar::Digits;
 use crate::field::p127::{Constant, Fp2};
@@ -12,6 +17,9 @@ use crate::field::{Formula, Lanes};
 pub(super) const D: Constant = (4_205_857_648_805_777_768_770, 125_317_048_443_780_598_345_676_279_555_970_305_165);
 /// 2d.
 const TWICE_D: Constant = (8_411_715_297_611_555_537_540, 80_492_913_427_091_964_959_665_255_396_056_504_603);
+
+/// 2d̂ of Ê, `-x² + y² = 1 + d̂·x²·y²`.
+const TWICE_D_HAT: Constant = (8_411_715_297_611_555_536_250, 104_026_335_419_886_198_368_014_714_570_378_988_531);
 
 /// A point as (X : Y : Z), tight: R4.
 #[derive(Clone, Copy)]
@@ -148,11 +156,17 @@ impl<V: Lanes> Extended<V> {
     /// R1 to R2. Called products: this is not for the main loop.
     #[inline(always)]
     pub(super) fn summand(&self) -> Summand<V> {
+        self.summand_of(TWICE_D)
+    }
+
+    /// The same for a point of the curve with this 2d.
+    #[inline(always)]
+    fn summand_of(&self, twice_d: Constant) -> Summand<V> {
         Summand {
             sum: self.x.add(self.y),
             difference: self.y.sub::<2>(self.x),
             z2: self.z.twice(),
-            t2d: product(product(self.tb, self.ta), Fp2::splat(TWICE_D)),
+            t2d: product(product(self.tb, self.ta), Fp2::splat(twice_d)),
         }
     }
 
@@ -250,7 +264,7 @@ const C_PSI: [Constant; 4] = [
     (170_141_183_460_469_231_621_006_839_273_626_796_022, 68_193_373_840_384_168_448_244_632_122_363_004_318),
 ];
 
-/// The 2-isogeny τ from E to Ê.
+/// The isogeny τ from E to Ê, of degree 4.
 #[inline(always)]
 fn tau<V: Lanes>(p: &Point<V>) -> Point<V> {
     let (xx, yy) = (square(p.x), square(p.y));
@@ -306,30 +320,21 @@ fn psi_hat<V: Lanes>(p: &Point<V>) -> Point<V> {
     Point { x, y: product(b, ay), z: product(minus, ay) }
 }
 
-/// P, φ(P), ψ(P) and ψ(φ(P)). φ and ψ share τ.
-#[inline(always)]
-pub(super) fn images<V: Lanes>(p: Extended<V>) -> [Extended<V>; 4] {
-    let hat = V::call(Tau(p.point()));
-    let phi = V::call(TauDual(V::call(PhiHat(hat))));
-    let psi = V::call(TauDual(V::call(PsiHat(hat))));
-    let both = V::call(TauDual(V::call(PsiHat(V::call(Tau(phi.point()))))));
-    [p, phi, psi, both]
-}
-
-/// The table of P + [j0]φ(P) + [j1]ψ(P) + [j2]ψ(φ(P)) for the bits of j: \[CL15\], algorithm 2, steps 1 to 3.
-struct Table<V>(Extended<V>);
+/// The table of P + [j0]φ(P) + [j1]ψ(P) + [j2]ψ(φ(P)) for the bits of j, of a point of Ê: \[CL15\], algorithm 2, steps 1 to 3.
+struct Table<V>(Point<V>);
 
 impl<V: Lanes> Formula<V> for Table<V> {
     type Out = [Summand<V>; 8];
     #[inline(always)]
     fn run(self) -> Self::Out {
-        let [p, bases @ ..] = images(self.0);
-        let mut table = [p.summand(); 8];
+        let (p, phi) = (self.0, V::call(PhiHat(self.0)));
+        let mut table = [p.extend().summand_of(TWICE_D_HAT); 8];
         // The multiples that come later are the bases, to which the earlier entries are added: a base has one product
         // less than a summand.
-        for (bit, base) in bases.iter().map(Extended::base).enumerate() {
+        for (bit, image) in [phi, V::call(PsiHat(p)), V::call(PsiHat(phi))].into_iter().enumerate() {
+            let base = image.extend().base();
             for j in 0..1 << bit {
-                table[j + (1 << bit)] = V::call(Add(&base, &table[j])).summand();
+                table[j + (1 << bit)] = V::call(Add(&base, &table[j])).summand_of(TWICE_D_HAT);
             }
         }
         table
@@ -338,7 +343,7 @@ impl<V: Lanes> Formula<V> for Table<V> {
 
 macro_rules! called {
     ($name:ident, $function:ident, $out:ident) => {
-        struct $name<V>(Point<V>);
+        pub(super) struct $name<V>(pub(super) Point<V>);
         impl<V: Lanes> Formula<V> for $name<V> {
             type Out = $out<V>;
             #[inline(always)]
@@ -412,7 +417,7 @@ impl<V: Lanes> Formula<V> for Multiply<'_, V> {
     #[inline(always)]
     fn run(self) -> Point<V> {
         let Multiply(p, digits) = self;
-        let table = V::call(Table(p.extend()));
+        let table = V::call(Table(V::call(Tau(p))));
         let (first, rest) = digits.masks();
         let first = select(&table, first);
         // R2 to R4: (2X : 2Y : 2Z), below 6, 5 and 2 u.
@@ -424,6 +429,6 @@ impl<V: Lanes> Formula<V> for Multiply<'_, V> {
         for masks in rest {
             q = V::call(AddEntry(&q.double_called(), &table, masks));
         }
-        q
+        V::call(TauDual(q)).point()
     }
 }

@@ -25,6 +25,7 @@ mod blind;
 mod curve;
 mod map;
 mod scalar;
+mod short;
 mod sums;
 
 pub use scalar::FourQScalar;

@@ -39,6 +39,11 @@ impl FourQScalar {
         Self(SCALARS.product(&INVERSE_OF_COFACTOR, &self.0))
     }
 
+    /// A quarter of this scalar, modulo N: the isogeny to Ê and its dual make four of one point.
+    fn quarter(&self) -> Self {
+        Self(SCALARS.product(&INVERSE_OF_4, &self.0))
+    }
+
     /// 1.
     pub(super) fn one() -> Self {
         Self([1, 0, 0, 0])
@@ -49,24 +54,29 @@ impl FourQScalar {
 const INVERSE_OF_COFACTOR: [u64; 4] =
     [0x19fb_eb87_7b26_91f3, 0x5b1f_37c5_a96f_4350, 0xa61e_1145_d66a_d5e2, 0x0023_ee83_9264_702a];
 
-/// The Babai-optimal basis of the lattice of (a1, a2, a3, a4) with a1 + a2·λφ + a3·λψ + a4·λφλψ = 0 modulo N:
-/// \[CL15\], section 4.2.
+/// 1/4 modulo N.
+const INVERSE_OF_4: [u64; 4] =
+    [0x4bec_9503_b1dd_a33a, 0x77ef_4013_7f83_de66, 0xbc14_e5e0_a72f_0539, 0x000a_72f0_5397_829c];
+
+/// A basis of the lattice of (a1, a2, a3, a4) with a1 + a2·λφ + a3·λψ + a4·λφλψ = 0 modulo N, where λφ² = -5 and λψ² = 2 are
+/// the eigenvalues on Ê: a quarter each of those on E, whose basis is in \[CL15\], section 4.2. It was reduced by LLL, and
+/// then so that the sizes of each coordinate sum up to least.
 pub(super) const BASIS: [[i64; 4]; 4] = [
-    [650_487_742_939_046_294, -1_397_215_820_276_968_864, 523_086_274_270_593_807, -598_824_378_691_085_905],
-    [2_110_318_963_211_420_372, -1, 1, 2_727_991_412_926_801_872],
-    [1_705_647_224_544_756_482, 199_320_682_881_407_569, -3_336_360_048_424_633_503, 765_171_327_772_315_031],
-    [1_400_113_754_146_392_127, 3_540_637_644_719_456_050, -471_270_406_870_313_397, -1_789_345_740_969_872_106],
+    [626_718_009_071_154_629, 323_272_831_362_407_268, 1_121_541_082_941_595_485, 1_444_813_914_304_002_753],
+    [1_616_364_156_812_036_341, 2_566_354_997_245_598_238, -494_823_073_870_440_856, -1_121_541_082_941_595_485],
+    [2_794_431_640_553_937_728, -3_022_508_283_862_277_219, 1_597_522_023_211_934_373, 209_234_509_708_237_523],
+    [1_215_751_750_942_105_323, -874_622_306_033_154_027, -1_691_732_691_212_444_211, 2_110_201_710_628_919_257],
 ];
-/// 7b1 + 9b2 - 3b3 + 5b4 of the basis, modulo 2^64. Of all vectors of the lattice it leaves most room, a fifth of 2^64,
-/// between the coordinates of [`decompose`] and their bounds.
+/// 4b1 + 3b2 + b3 of the basis. Of the vectors of the lattice whose coefficients are below ten it leaves most room, a 25th
+/// of 2^63, between the coordinates of [`decompose`] and their bounds.
 const OFFSET: [u64; 4] =
-    [6_983_167_892_864_246_979, 7_324_715_433_014_275_486, 11_314_332_030_816_490_182, 9_117_909_377_337_309_890];
+    [10_150_396_147_274_665_267, 5_969_648_033_324_146_567, 4_599_217_133_366_993_745, 2_623_866_918_099_462_080];
 /// The fractions `⌊2^256·α̂/N⌋` with which the Babai rounding divides, in little-endian words.
 const FRACTIONS: [[u64; 4]; 4] = [
-    [0x2596_86e0_9d1a_7d4f, 0xf756_82ac_e6a6_bd66, 0xfc5b_b5c5_ea2b_e5df, 0x07],
-    [0xd1ba_1d84_dd62_7afb, 0x2bd2_3558_0f46_8d8d, 0x8fd4_b04c_aa6c_0f8a, 0x03],
-    [0x9b29_1a33_678c_203c, 0xc42b_d6c9_65dc_a902, 0xd038_bf8d_0bff_baf6, 0x00],
-    [0x12e5_666b_77e7_fdc0, 0x81cb_dc37_1498_3d82, 0x1b07_3877_a22d_8410, 0x03],
+    [0xee1c_896f_a27d_cc7e, 0xd16a_6914_b50b_f733, 0x33a2_69f5_eca5_409e, 0x00],
+    [0x2a77_f071_59e6_0690, 0x5b7e_53ea_3e77_3ad5, 0x62d8_919b_2360_da3a, 0x04],
+    [0xe0d7_c9b2_6d7a_cbf7, 0x38d8_5e9d_d912_3011, 0x33fa_63b6_b4d5_9bba, 0x03],
+    [0x871f_7b80_c69f_a9e7, 0x7ff0_610b_a919_b427, 0xe01e_79d1_9c23_7e07, 0x01],
 ];
 
 /// `a·b`.
@@ -83,12 +93,12 @@ fn product(a: &[u64; 4], b: &[u64; 4]) -> [u64; 8] {
     sum
 }
 
-/// Four words a1 to a4, the first odd, with `(2^64 + a1) + a2·λφ + a3·λψ + a4·λφλψ = k` modulo N: \[CL15\], proposition 5,
-/// with another vector added.
+/// Four words a1 to a4, the first odd, with `a1 + a2·λφ + a3·λψ + a4·λφλψ = k` modulo N: \[CL15\], proposition 5, with
+/// another vector added.
 ///
 /// Babai's rounding leaves k a sum of the basis with coefficients in 0..=1 (and 2^-10 more, because the fractions are cut
-/// off), and b4 once more if that is odd. With `OFFSET` this stays between 2^64 and 2^65 in the first place, and between
-/// 0 and 2^64 in the others. So everything is computed modulo 2^64. The first scalar's leading digits are 1, 1.
+/// off), and b4 once more if that is even. With `OFFSET` this stays between 2^63 and 2^64 in the first place, and between
+/// 0 and 2^63 in the others. So everything is computed modulo 2^64. The first scalar's leading digits are 1, 1.
 pub(super) fn decompose(k: &FourQScalar) -> [u64; 4] {
     let mut a = OFFSET;
     a[0] = a[0].wrapping_add(k.0[0]);
@@ -108,7 +118,7 @@ pub(super) fn decompose(k: &FourQScalar) -> [u64; 4] {
 
 /// The digits of a scalar, as masks: entry j - 1 of eight is all ones if the table's entry is j, and the last one if the
 /// digit is negative. Wiped when dropped.
-pub(super) struct Digits([[u64; 8]; 65]);
+pub(super) struct Digits([[u64; 8]; 64]);
 
 impl Drop for Digits {
     fn drop(&mut self) {
@@ -117,14 +127,13 @@ impl Drop for Digits {
 }
 
 impl Digits {
-    /// Recodes so that the signs are those of a1, whose digits are 1 and -1, and the digits of the others are 0 or of
+    /// Those of a quarter of the scalar, whose multiple on Ê is what the isogenies make this one's of. Recodes so that the signs are those of a1, whose digits are 1 and -1, and the digits of the others are 0 or of
     /// that sign: \[CL15\], algorithm 1 (after Faz-Hernández, Longa, Sánchez, "Efficient and Secure Algorithms for
     /// GLV-Based Scalar Multiplication", CT-RSA 2014).
     pub(super) fn of(k: &FourQScalar) -> Self {
-        let mut a = decompose(k);
-        let mut out = Self([[0; 8]; 65]);
-        // Halved, with the bit 2^64 that stands above the word.
-        a[0] = a[0] >> 1 | 1 << 63;
+        let mut a = decompose(&k.quarter());
+        let mut out = Self([[0; 8]; 64]);
+        a[0] >>= 1;
         for masks in out.0.iter_mut().skip(1).rev() {
             let plus = a[0] & 1;
             a[0] >>= 1;
@@ -144,7 +153,7 @@ impl Digits {
 
     /// The masks of the leading digit, and those of the others from the highest.
     pub(super) fn masks(&self) -> (&[u64; 8], &[[u64; 8]]) {
-        let (first, rest) = self.0.split_first().expect("65 digits");
+        let (first, rest) = self.0.split_first().expect("64 digits");
         (first, rest)
     }
 }

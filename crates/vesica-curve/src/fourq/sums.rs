@@ -1,6 +1,6 @@
 //! Adds to each of many points its own multiple of one fixed point, as blinding needs it.
 //!
-//! **Sums of table entries** are affine, on the curve of [`super::affine`], and those of a block share their inversions: a sum takes
+//! **Sums of table entries** are affine, on the short curve ([`super::affine`]), and those of a block share their inversions: a sum takes
 //! 294 multiply-adds where complete formulas take 420. The windows are summed up in two halves. These and the point that they are
 //! added to meet in the complete formulas of the Edwards curve, so there is no exceptional case, whatever a peer sends.
 //!
@@ -11,12 +11,12 @@
 //! Loops here have no closures: one that is not inlined is compiled without the back end's instructions ([`Lanes`]).
 
 use super::affine::{Affine, Line, inverse_or_zero, unpacked};
-use super::curve::{Point, product};
-use super::map::ONE_OVER_K;
+use super::curve::Point;
+use super::short::{FOURQ, divisor};
 use super::{MAX_LANES, MOST, VECTORS};
 use crate::backend::Kernel;
 use crate::blind::{self, Bits, WIDE};
-use crate::field::p127::{Fp, Fp2, invert};
+use crate::field::p127::{Fp, invert};
 use crate::field::{Formula, Lanes};
 use zeroize::Zeroize;
 
@@ -79,20 +79,17 @@ impl Kernel for MakeTable {
                 multiple = multiple.add_called(&double);
             }
         }
-        // x = (Z + Y)/K(Z - Y) and y = x·Z/X.
         let mut divisors = Vec::with_capacity(multiples.len());
         let mut norms = Vec::with_capacity(multiples.len());
         for p in &multiples {
-            let divisor = product(p.z.sub::<2>(p.y), p.x);
-            divisors.push(divisor.conj());
-            norms.push(divisor.norm());
+            let (conj, norm) = divisor(p);
+            divisors.push(conj);
+            norms.push(norm);
         }
         invert(&mut norms);
         let mut windows = vec![Window([[0; WIDE]; 8]); WINDOWS];
         for (i, p) in multiples.iter().enumerate() {
-            let above = product(p.z.add(p.y), Fp2::splat(ONE_OVER_K));
-            let scale = product(above, divisors[i]).scale(norms[i]);
-            let (x, y) = (product(scale, p.x), product(scale, p.z));
+            let Affine { x, y } = Affine::of(p, divisors[i].scale(norms[i]), &FOURQ);
             let (group, multiple) = (i / WIDE, i % WIDE);
             for (part, value) in [x.re, x.im, y.re, y.im].into_iter().enumerate() {
                 for (word, lanes) in value.freeze().to_words().into_iter().enumerate() {
@@ -147,13 +144,12 @@ struct Summands<'a, V> {
 }
 
 impl<V: Lanes> Summands<'_, V> {
-    /// What a vector of points takes from a window, y below 2 u. Every entry is read.
+    /// What a vector of points takes from a window. Every entry is read.
     #[inline(always)]
     fn at(&self, vector: usize, window: usize) -> Affine<V> {
         let (vector, parts) = (self.start + vector, MAX_LANES / V::WIDTH);
         let (index, negative) = self.digits.wide::<V>((vector / parts, vector % parts), bits(window));
-        let Affine { x, y } = unpacked(V::lookups(&self.table.0[window].0, index));
-        Affine { x, y: Fp2::select(negative.xor(self.flip), y.neg::<2>(), y) }
+        unpacked(V::lookups(&self.table.0[window].0, index), negative.xor(self.flip))
     }
 }
 
@@ -174,9 +170,8 @@ impl<V: Lanes> Formula<V> for AddBlock<'_, V> {
         let mut product = Fp::splat(1);
         for i in 0..2 * n {
             let (vector, window) = (i % n, i / n * HALF);
-            let Affine { x, y } = summands.at(vector, window);
-            let from = Affine { x, y: y.carried() };
-            lines[i] = Line::chord(from, summands.at(vector, window + 1), &mut product);
+            lines[i].from = summands.at(vector, window);
+            lines[i].aim(summands.at(vector, window + 1), &mut product);
         }
         // Each pass goes through the lines the other way round: it takes the inverses in the order in which they come apart.
         let mut down = true;
@@ -190,7 +185,7 @@ impl<V: Lanes> Formula<V> for AddBlock<'_, V> {
         for (vector, words) in words.chunks_exact_mut(VECTORS * V::WIDTH).enumerate() {
             let mut sum = Point::<V>::load(words).extend();
             for half in [lines[vector].from, lines[n + vector].from] {
-                sum = sum.add_called(&half.edwards().summand());
+                sum = sum.add_called(&half.edwards(&FOURQ).summand());
             }
             sum.point().store(words);
         }
@@ -219,12 +214,10 @@ impl<V: Lanes> Formula<V> for Advance<'_, V> {
         let open = lines.len();
         for i in 0..open {
             let i = if down { open - 1 - i } else { i };
-            let from = lines[i].sum(&mut inverse);
+            lines[i].from = lines[i].sum(&mut inverse);
             let (vector, first, end) = if i < n { (i, 0, HALF) } else { (i - n, HALF, WINDOWS) };
             if first + next < end {
-                lines[i] = Line::chord(from, summands.at(vector, first + next), &mut product);
-            } else {
-                lines[i].from = from;
+                lines[i].aim(summands.at(vector, first + next), &mut product);
             }
         }
         product

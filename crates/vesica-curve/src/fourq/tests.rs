@@ -397,8 +397,11 @@ fn scalars_are_reduced() {
 
 #[test]
 fn decomposition_and_digits_name_the_scalar() {
-    let (phi, psi) = lambda();
     let n = order();
+    // The eigenvalues on Ê.
+    let quarter = BigUint::from(4u8).modpow(&(&n - 2u8), &n);
+    let (phi, psi) = lambda();
+    let (phi, psi) = (phi * &quarter % &n, psi * &quarter % &n);
     // The basis is one of the lattice.
     for row in BASIS {
         let eigen = [BigUint::from(1u8), phi.clone(), psi.clone(), &phi * &psi];
@@ -421,9 +424,10 @@ fn decomposition_and_digits_name_the_scalar() {
         };
         let a = decompose(&scalar(&k));
         assert_eq!(a[0] & 1, 1);
-        let a = [BigInt::from(a[0]) + (BigInt::from(1) << 64), a[1].into(), a[2].into(), a[3].into()];
+        assert!(a[0] >> 63 == 1 && a[1..].iter().all(|a| a >> 63 == 0));
+        let a = a.map(BigInt::from);
         assert_eq!(value(a.clone()), BigInt::from(k.clone()));
-        let digits = Digits::of(&scalar(&k));
+        let digits = Digits::of(&scalar(&(4u8 * &k % &n)));
         let (first, rest) = digits.masks();
         let mut sum = [(); 4].map(|()| BigInt::ZERO);
         for masks in std::iter::once(first).chain(rest) {

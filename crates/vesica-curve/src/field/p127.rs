@@ -784,6 +784,56 @@ mod tests {
         }
     }
 
+    /// The products of a line's steps at their bounds, for `a` below 3 u and `b` below 4 u, and a summand below 2^5 u.
+    struct Steps([Limbs; 2], [Limbs; 2], [Limbs; 2]);
+
+    impl Kernel for Steps {
+        type Out = Vec<[Limbs; 2]>;
+        #[inline(always)]
+        fn run<V: Lanes>(self) -> Self::Out {
+            let [a, b, plus] = [self.0, self.1, self.2].map(|[re, im]| Fp2 { re: fp::<V>(re), im: fp(im) });
+            let out = [
+                a.left_conj::<4>().mul(&b),
+                a.left::<4>().mul_plus(&b, plus),
+                // The heaviest that is allowed: 77 and 80.
+                a.add(b).left::<8>().mul_plus(&Fp2 { re: a.re.carry().add(a.re.carry()), im: plus.im.carry() }, plus),
+                b.square_plus::<5>(plus),
+            ];
+            out.into_iter().flat_map(|x| [both(x.re), both(x.im)]).chain([both(a.norm())]).collect()
+        }
+    }
+
+    #[test]
+    fn steps_at_their_bounds() {
+        let p = BigUint::from(P);
+        let times = |[a, b]: &[BigUint; 2], [c, d]: &[BigUint; 2]| {
+            [(a * c + (&p * &p - b * d % &p)) % &p, (a * d + b * c) % &p]
+        };
+        let sum = |[a, b]: [BigUint; 2], [c, d]: &[BigUint; 2]| [(a + c) % &p, (b + d) % &p];
+        for backend in Backend::available() {
+            for which in 0..64 {
+                let part = |i: usize, k: u64| if which >> i & 1 == 1 { largest(k, 0) } else { [0; 3] };
+                let limbs = [[part(0, 3), part(1, 3)], [part(2, 4), part(3, 4)], [part(4, 32), part(5, 32)]];
+                let got = backend::run_on(backend, Steps(limbs[0], limbs[1], limbs[2]));
+                let [a, b, plus] = limbs.map(|parts| parts.map(value));
+                let conj = [a[0].clone(), (&p - &a[1]) % &p];
+                let right = [2u8 * &a[0] % &p, plus[1].clone()];
+                let want = [
+                    times(&conj, &b),
+                    sum(times(&a, &b), &plus),
+                    sum(times(&sum(a.clone(), &b), &right), &plus),
+                    sum(times(&b, &b), &plus),
+                ];
+                let norm = (&a[0] * &a[0] + &a[1] * &a[1]) % &p;
+                for (i, (got, want)) in got.iter().zip(want.into_iter().flatten().chain([norm])).enumerate() {
+                    assert_eq!(value(got[0]), want, "{backend} {which} {i}");
+                    assert_eq!(value(got[1]), want, "{backend} {which} {i}");
+                    assert_tight(got[0]);
+                }
+            }
+        }
+    }
+
     /// Two words to an element and back.
     struct Words([u64; 2]);
 

@@ -69,10 +69,10 @@ pub(super) const BASIS: [[i64; 4]; 4] = [
 ];
 /// 4b1 + 3b2 + b3 of the basis. Of the vectors of the lattice whose coefficients are below ten it leaves most room, a 25th
 /// of 2^63, between the coordinates of [`decompose`] and their bounds.
-const OFFSET: [u64; 4] =
+pub(super) const OFFSET: [u64; 4] =
     [10_150_396_147_274_665_267, 5_969_648_033_324_146_567, 4_599_217_133_366_993_745, 2_623_866_918_099_462_080];
 /// The fractions `⌊2^256·α̂/N⌋` with which the Babai rounding divides, in little-endian words.
-const FRACTIONS: [[u64; 4]; 4] = [
+pub(super) const FRACTIONS: [[u64; 4]; 4] = [
     [0xee1c_896f_a27d_cc7e, 0xd16a_6914_b50b_f733, 0x33a2_69f5_eca5_409e, 0x00],
     [0x2a77_f071_59e6_0690, 0x5b7e_53ea_3e77_3ad5, 0x62d8_919b_2360_da3a, 0x04],
     [0xe0d7_c9b2_6d7a_cbf7, 0x38d8_5e9d_d912_3011, 0x33fa_63b6_b4d5_9bba, 0x03],

@@ -1,8 +1,10 @@
 //! FourQ against a slow reference that knows nothing but the curve equation, and against other people's values.
 
-use super::curve::{Extended, phi, psi};
+use super::affine::{Affine as Short, inverse_or_zero};
+use super::curve::{Extended, Tau, TauDual, phi, psi};
 use super::map::{J_OVER_K, ONE_OVER_K, ONE_OVER_K2, ROOT_OF_MINUS_5, Z};
-use super::scalar::{BASIS, ORDER, decompose};
+use super::scalar::{BASIS, FRACTIONS, OFFSET, ORDER, decompose};
+use super::short::divisor;
 use super::*;
 use crate::SecretScalar;
 use crate::field::p127::P;
@@ -151,6 +153,28 @@ enum Step {
     Phi,
     Psi,
     ClearCofactor,
+    /// To the short model of Ê and back to E: four times the point.
+    Short,
+    /// The same with φ or ψ of the short model between.
+    ShortPhi,
+    ShortPsi,
+}
+
+/// The inverse of what a formula of the short model divides by.
+#[inline(always)]
+fn over<V: Lanes>((conj, norm): (Fp2<V>, Fp<V>)) -> Fp2<V> {
+    conj.scale(inverse_or_zero(norm))
+}
+
+#[inline(always)]
+fn to_short<V: Lanes>(p: &Point<V>) -> Short<V> {
+    let hat = V::call(Tau(*p));
+    Short::hat(&hat, over(divisor(&hat)))
+}
+
+#[inline(always)]
+fn from_short<V: Lanes>(p: Short<V>) -> Extended<V> {
+    V::call(TauDual(p.edwards_hat()))
 }
 
 /// A batch from affine points, after a step repeated some times.
@@ -184,6 +208,15 @@ impl Kernel for Apply<'_> {
                     Step::Phi => phi(&p.point()),
                     Step::Psi => psi(&p.point()),
                     Step::ClearCofactor => p.clear_cofactor(),
+                    Step::Short => from_short(to_short(&p.point())),
+                    Step::ShortPhi => {
+                        let p = to_short(&p.point());
+                        from_short(p.phi(over(p.divisor_of_phi())))
+                    }
+                    Step::ShortPsi => {
+                        let p = to_short(&p.point());
+                        from_short(p.psi(over(p.divisor_of_psi())))
+                    }
                 };
             }
             push(&mut words, &p.point());
@@ -369,7 +402,14 @@ fn steps_agree_with_the_reference() {
         }
         // The endomorphisms are multiplications on points of order N.
         let inner: Vec<_> = list[..8].iter().map(|p| slow::times(&k392, p)).collect();
-        for (step, k) in [(Step::Phi, lambda().0), (Step::Psi, lambda().1)] {
+        let steps = [
+            (Step::Phi, lambda().0),
+            (Step::Psi, lambda().1),
+            (Step::Short, BigUint::from(4u8)),
+            (Step::ShortPhi, lambda().0),
+            (Step::ShortPsi, lambda().1),
+        ];
+        for (step, k) in steps {
             let want: Vec<_> = inner.iter().map(|p| slow::encode(&slow::times(&k, p))).collect();
             assert_eq!(apply(backend, &inner, step, 1), want, "{backend} {step:?}");
         }
@@ -414,6 +454,12 @@ fn decomposition_and_digits_name_the_scalar() {
     scalars.extend([1u32, 2, 3].map(|i| &n - i));
     scalars.extend((1..246).map(|i| BigUint::from(1u8) << i).filter(|k| *k < n));
     scalars.extend([phi.clone(), psi.clone(), &n - &phi, &n - &psi, &phi * &psi % &n]);
+    scalars.extend(corners().map(|v| {
+        let [a, b, c, d] = v.map(BigInt::from);
+        let (phi, psi, n) = (BigInt::from(phi.clone()), BigInt::from(psi.clone()), BigInt::from(n.clone()));
+        let k = (a + b * &phi + c * &psi + d * phi * psi) % &n;
+        ((k + &n) % n).to_biguint().expect("not negative")
+    }));
     for k in scalars {
         let value = |a: [BigInt; 4]| {
             let [a, b, c, d] = a;
@@ -442,6 +488,67 @@ fn decomposition_and_digits_name_the_scalar() {
             }
         }
         assert_eq!(sum, a);
+    }
+}
+
+/// Vectors close to the corners of the cell of the lattice in which [`decompose`] leaves the scalar, before the offset: the
+/// coefficients are just above what cutting off the fractions can take away, or so small that it takes them away.
+fn corners() -> impl Iterator<Item = [i128; 4]> {
+    (0..16 * 8).map(|i| {
+        let mut v = [0; 4];
+        for (place, row) in BASIS.iter().enumerate() {
+            let coefficient = if i >> place & 1 == 0 { (1 << 60) / 1560 + i } else { i << 20 };
+            for (v, &b) in v.iter_mut().zip(row) {
+                *v += i128::from(b) * coefficient;
+            }
+        }
+        v.map(|v| v >> 60)
+    })
+}
+
+/// For every scalar the words of [`decompose`] are what it says, without a wrap modulo 2^64.
+#[test]
+fn decomposition_stays_in_its_bounds() {
+    let n = BigInt::from(order());
+    let one = BigInt::from(1) << 256;
+    let fractions = FRACTIONS.map(|words| BigInt::from(big(&words)));
+    // The numerators α of the fractions, rounded up again. The sum of α times the basis is (N, 0, 0, 0).
+    let alphas = fractions.each_ref().map(|fraction| (fraction * &n + &one - 1) / &one);
+    for (fraction, alpha) in fractions.iter().zip(&alphas) {
+        assert_eq!(*fraction, (alpha << 256) / &n);
+    }
+    for place in 0..4 {
+        let sum: BigInt = alphas.iter().zip(&BASIS).map(|(alpha, row)| alpha * row[place]).sum();
+        assert_eq!(sum, if place == 0 { n.clone() } else { BigInt::ZERO });
+    }
+    // So a scalar is left as the offset and multiples of the basis from 0 to 1 + N/2^256, and b4 or nothing.
+    for place in 0..4 {
+        let (mut least, mut most) = (BigInt::from(OFFSET[place]) << 256, BigInt::from(OFFSET[place]) << 256);
+        for row in BASIS {
+            let to = BigInt::from(row[place]) * (&one + &n);
+            *if row[place] < 0 { &mut least } else { &mut most } += to;
+        }
+        let b4 = BigInt::from(BASIS[3][place]) << 256;
+        *if BASIS[3][place] < 0 { &mut least } else { &mut most } += b4;
+        let bound = |bits: usize| BigInt::from(1) << (256 + bits);
+        let (from, to) = if place == 0 { (bound(63), bound(64)) } else { (BigInt::ZERO, bound(63)) };
+        assert!(least >= from && most < to, "{place}");
+    }
+    assert_eq!(BASIS[3][0] & 1, 1);
+}
+
+/// No scalar is zero. If it were, the last step of a block would be an exception, and the complete formulas give the neutral
+/// element.
+#[test]
+fn an_exception_in_the_last_step_is_seen() {
+    let inner: Vec<_> = points(4).iter().map(|p| slow::times(&BigUint::from(392u32), p)).collect();
+    let inner = vec![inner; MAX_LANES * LEAST / 4].concat();
+    let zero = scalar(&BigUint::ZERO);
+    for backend in Backend::available() {
+        let points = batch(backend, &inner);
+        assert!(!backend::run_on(backend, Together(&points, &Digits::of(&zero))));
+        let neutral = slow::encode(&slow::neutral());
+        assert!(encoded(&points.mul(&zero)).iter().all(|got| *got == neutral), "{backend}");
     }
 }
 

@@ -15,7 +15,8 @@
 //! `80·3·2^86/2^52 < 2^43` at places 0 and 1 and `80·1.5·2^86/2^52 < 2^41` at place 2 (where a factor is a short top
 //! limb, or both are middle limbs), so that they stay below 2^52 when they are moved up by 9 bits, or by 11 where 2^129
 //! folds to 4. The low parts are in `[-2^51, 2^52)`, six to a place; with [`BIAS`] and the high parts the places are
-//! positive and below 2^58, and one parallel carry (of at most 15 bits, 14 into the top limb) makes them tight.
+//! positive and below 2^58, and one parallel carry (of at most 15 bits, 14 into the top limb) makes them tight. A summand
+//! below 2^5 u, carried with a product, changes none of that.
 
 use super::{Formula, Lanes};
 use zeroize::Zeroize;
@@ -71,7 +72,7 @@ impl<V: Lanes> Wide<V> {
         Self { low: [V::splat(bias(BIAS[0])), V::splat(bias(BIAS[1])), V::splat(bias(BIAS[2]))], high: [high; 3] }
     }
 
-    /// Adds a value whose limbs are below 2^48: below 2^5 u.
+    /// Adds a value whose limbs are below 2^48 + 2^22, so that places stay below 2^57: one below 2^5 u.
     #[inline(always)]
     fn plus(self, Fp([a, b, c]): Fp<V>) -> Self {
         let [low, middle, top] = self.low;

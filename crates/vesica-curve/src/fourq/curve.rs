@@ -5,9 +5,9 @@
 //! 2.2: d is not a square and -1 is), so no input of the addition is exceptional.
 //!
 //! Multiplication is done on Ê, to which the isogeny τ leads and from which its dual leads back: there the endomorphisms
-//! cost little, for \[CL15\] composes those of E of the isogenies and of these. Ê has the same equation with [`TWICE_D_HAT`]. Its
-//! d is a square, so there are exceptions; they are for points of even order alone (Bernstein, Lange, "A complete set of
-//! addition laws for incomplete Edwards curves", eprint 2009/580, section 4), and what is multiplied has the odd order N.
+//! cost little, for \[CL15\] composes those of E of the isogenies and of these. Ê has the same equation with
+//! [`TWICE_D_HAT`]. Its d is a square, so it has points at infinity, of the orders 2 and 4, and a denominator of P + Q is zero
+//! where P is such a point plus Q or minus Q. What is multiplied has the odd order N, and there that cannot be.
 
 use super::scalar::Digits;
 use crate::field::p127::{Constant, Fp2};
@@ -29,7 +29,8 @@ pub(super) struct Point<V> {
     pub(super) z: Fp2<V>,
 }
 
-/// A point as (X : Y : Z : T) with T = XY/Z as a product of two: R1. X, Y and Z are tight, `ta` below 4 u, `tb` below 3 u.
+/// A point as (X : Y : Z : T) with T = XY/Z as a product of two: R1. X, Y and Z are tight, `ta` below 4 u and `tb` below 2 u,
+/// or both below 3 u.
 #[derive(Clone, Copy)]
 pub(super) struct Extended<V> {
     pub(super) x: Fp2<V>,

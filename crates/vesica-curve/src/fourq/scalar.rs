@@ -127,7 +127,10 @@ impl Drop for Digits {
 }
 
 impl Digits {
-    /// Those of a quarter of the scalar, whose multiple on Ê is what the isogenies make this one's of. Recodes so that the signs are those of a1, whose digits are 1 and -1, and the digits of the others are 0 or of
+    /// The digits of a quarter of the scalar: on Ê that gives what the scalar gives on E, for the isogenies there and back make
+    /// four of one point.
+    ///
+    /// Recodes so that the signs are those of a1, whose digits are 1 and -1, and the digits of the others are 0 or of
     /// that sign: \[CL15\], algorithm 1 (after Faz-Hernández, Longa, Sánchez, "Efficient and Secure Algorithms for
     /// GLV-Based Scalar Multiplication", CT-RSA 2014).
     pub(super) fn of(k: &FourQScalar) -> Self {

@@ -17,17 +17,10 @@
 
 use super::curve::{Point, Tau, TauDual};
 use super::scalar::Digits;
-use super::short::{self, divisor};
+use super::short::{self, Affine, divisor};
 use crate::field::p127::{Fp, Fp2, InverseRoot};
 use crate::field::{Formula, Lanes};
 use zeroize::Zeroize;
-
-/// A point with tight coordinates.
-#[derive(Clone, Copy)]
-pub(super) struct Affine<V> {
-    pub(super) x: Fp2<V>,
-    pub(super) y: Fp2<V>,
-}
 
 /// A norm that is to be inverted together with others, and the product of those before it: Montgomery's trick.
 #[derive(Clone, Copy)]

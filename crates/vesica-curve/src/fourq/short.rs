@@ -9,10 +9,16 @@
 //!
 //! **No exception.** What is inverted is zero on the kernels alone, so at no point of the order N.
 
-use super::affine::Affine;
 use super::curve::{Extended, Point, product, square};
 use crate::field::Lanes;
 use crate::field::p127::{Constant, Fp, Fp2};
+
+/// A point with tight coordinates.
+#[derive(Clone, Copy)]
+pub(super) struct Affine<V> {
+    pub(super) x: Fp2<V>,
+    pub(super) y: Fp2<V>,
+}
 
 /// How a curve is made of an Edwards curve.
 pub(super) struct Model {

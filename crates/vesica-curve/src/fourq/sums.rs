@@ -10,9 +10,9 @@
 //!
 //! Loops here have no closures: one that is not inlined is compiled without the back end's instructions ([`Lanes`]).
 
-use super::affine::{Affine, Line, inverse_or_zero, unpacked};
+use super::affine::{Line, inverse_or_zero, unpacked};
 use super::curve::Point;
-use super::short::{FOURQ, divisor};
+use super::short::{Affine, FOURQ, divisor};
 use super::{MAX_LANES, MOST, VECTORS};
 use crate::backend::Kernel;
 use crate::blind::{self, Bits, WIDE};

@@ -1,10 +1,10 @@
 //! FourQ against a slow reference that knows nothing but the curve equation, and against other people's values.
 
-use super::affine::{Affine as Short, inverse_or_zero};
+use super::affine::inverse_or_zero;
 use super::curve::{Extended, Tau, TauDual, phi, psi};
 use super::map::{J_OVER_K, ONE_OVER_K, ONE_OVER_K2, ROOT_OF_MINUS_5, Z};
 use super::scalar::{BASIS, FRACTIONS, OFFSET, ORDER, decompose};
-use super::short::divisor;
+use super::short::{Affine as Short, divisor};
 use super::*;
 use crate::SecretScalar;
 use crate::field::p127::P;

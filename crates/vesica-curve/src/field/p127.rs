@@ -538,6 +538,17 @@ impl<V: Lanes> Fp2<V> {
         V::hot(ExtensionSquarePlus::<V, K>(&self, plus))
     }
 
+    /// The square and what the sums of its two parts begin with, tight.
+    #[inline(always)]
+    fn square_onto<const K: u64>(&self, [of_re, of_im]: [Wide<V>; 2]) -> Self {
+        let Self { re, im } = *self;
+        let (sum, difference) = (re.add(im), re.sub::<K>(im));
+        Self {
+            re: of_re.dot(&Factor::of(sum), &difference).reduce(),
+            im: of_im.dot(&Factor::of(re.add(re)), &im).reduce(),
+        }
+    }
+
     /// The norm re² + im² of a value below 4 u, tight.
     #[inline(always)]
     pub(crate) fn norm(self) -> Fp<V> {
@@ -591,9 +602,7 @@ impl<V: Lanes, const K: u64> Formula<V> for ExtensionSquare<'_, V, K> {
     type Out = Fp2<V>;
     #[inline(always)]
     fn run(self) -> Fp2<V> {
-        let Fp2 { re, im } = *self.0;
-        let (sum, difference) = (re.add(im), re.sub::<K>(im));
-        Fp2 { re: sum.product(difference), im: re.add(re).product(im) }
+        self.0.square_onto::<K>([Wide::zero(3); 2])
     }
 }
 
@@ -603,12 +612,8 @@ impl<V: Lanes, const K: u64> Formula<V> for ExtensionSquarePlus<'_, V, K> {
     type Out = Fp2<V>;
     #[inline(always)]
     fn run(self) -> Fp2<V> {
-        let ExtensionSquarePlus(Fp2 { re, im }, plus) = self;
-        let (sum, difference) = (re.add(*im), re.sub::<K>(*im));
-        Fp2 {
-            re: Wide::zero(3).plus(plus.re).dot(&Factor::of(sum), &difference).reduce(),
-            im: Wide::zero(3).plus(plus.im).dot(&Factor::of(re.add(*re)), im).reduce(),
-        }
+        let ExtensionSquarePlus(a, plus) = self;
+        a.square_onto::<K>([Wide::zero(3).plus(plus.re), Wide::zero(3).plus(plus.im)])
     }
 }
 

@@ -22,6 +22,7 @@ const SEALED: usize = BLOCK + TAG;
 pub struct Writer<'a> {
     path: PathBuf,
     ctl: &'a Control,
+    disk: &'a dyn Disk,
     file: Box<dyn DiskFile>,
     sealer: Sealer,
     block: Vec<u8>,
@@ -35,7 +36,7 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// Those of writing.
     pub fn create(
-        disk: &dyn Disk,
+        disk: &'a dyn Disk,
         path: &Path,
         kind: &[u8; 15],
         secret: &Secret,
@@ -52,7 +53,7 @@ impl<'a> Writer<'a> {
             Ok(file)
         };
         let file = begin().map_err(failed("cannot write", path))?;
-        Ok(Self { path: path.into(), ctl, file, sealer, block: Vec::with_capacity(SEALED), taken: 0 })
+        Ok(Self { path: path.into(), ctl, disk, file, sealer, block: Vec::with_capacity(SEALED), taken: 0 })
     }
 
     /// Bytes of the text so far.
@@ -78,11 +79,26 @@ impl<'a> Writer<'a> {
     }
 
     /// The text is at its end. The file is not synced: a process that is killed leaves it whole, and a machine that stops may leave a part,
-    /// which shows. To wait for the disk here would cost more than the writing.
+    /// which shows. This is for what can be made again: to wait for the disk would cost more than the writing.
+    ///
+    /// # Errors
+    /// Those of writing; being cancelled.
+    pub fn leave(mut self) -> Result<(), JobError> {
+        self.end()
+    }
+
+    /// The text is at its end. On return the file is there for good.
     ///
     /// # Errors
     /// Those of writing; being cancelled.
     pub fn finish(mut self) -> Result<(), JobError> {
+        self.end()?;
+        let synced = self.file.sync().and_then(|()| self.disk.sync_name(&self.path));
+        synced.map_err(failed("cannot write", &self.path))
+    }
+
+    /// Writes the last block.
+    fn end(&mut self) -> Result<(), JobError> {
         if self.block.is_empty() { Ok(()) } else { self.flush() }
     }
 

@@ -93,7 +93,7 @@ impl Kept {
                 }
             }
         }
-        out.finish()
+        out.leave()
     }
 
     /// A new file, of which only the front is written.

@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_hello_on_the_wire() {
-        let mut want = b"vesica\r\n\x0a\0\0\0\x2e\0".to_vec();
+        let mut want = b"vesica\r\n\x0b\0\0\0\x2e\0".to_vec();
         want.extend([7; 32]);
         want.extend(b"\0\0\x80\0\x05alice\x03bob");
         assert_eq!(hello().encode(), want);

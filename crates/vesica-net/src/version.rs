@@ -1,7 +1,7 @@
 //! How everything that this crate sends begins, in all its versions.
 
 /// The version of everything that this crate sends, from the hello to the frames.
-pub const WIRE_VERSION: u32 = 10;
+pub const WIRE_VERSION: u32 = 11;
 
 /// How a hello begins. The line end is there to meet those who would change it.
 pub(crate) const MAGIC: [u8; 8] = *b"vesica\r\n";

@@ -28,24 +28,30 @@ impl Ordered {
 
     /// The tags, which ascend, and the place that each came from.
     pub fn tags(&self) -> impl ExactSizeIterator<Item = (u128, u32)> {
-        self.order.iter().map(|&entry| {
-            let whole = if self.bits <= 128 - PLACE { entry } else { self.values[entry as u32 as usize].0 };
-            (whole >> (128 - self.bits), entry as u32)
-        })
+        self.order.iter().map(|&entry| self.tag(entry))
+    }
+
+    #[inline(always)]
+    fn tag(&self, entry: u128) -> (u128, u32) {
+        let whole = if self.bits <= 128 - PLACE { entry } else { self.values[entry as u32 as usize].0 };
+        (whole >> (128 - self.bits), entry as u32)
     }
 
     /// Those whose tag is in `theirs`, which ascend: the place that each came from, and where its tag is in `theirs`.
     pub fn common(&self, theirs: &[u128]) -> Vec<(u32, usize)> {
-        let mut found = Vec::new();
-        let mut at = 0;
-        for (tag, place) in self.tags() {
-            while theirs.get(at).is_some_and(|&t| t < tag) {
-                at += 1;
-            }
-            if theirs.get(at) == Some(&tag) {
-                found.push((place, at));
-            }
+        // No CPU can guess which of the two comes next, nor whether they are equal. So nothing branches on it: each pair is
+        // written, and the next one is written over it if it was none.
+        let mut found = vec![(0, 0); self.order.len() + 1];
+        let (mut n, mut i, mut at) = (0, 0, 0);
+        while let (Some(&entry), Some(&their)) = (self.order.get(i), theirs.get(at)) {
+            let (tag, place) = self.tag(entry);
+            found[n] = (place, at);
+            n += usize::from(tag == their);
+            let behind = usize::from(their < tag);
+            at += behind;
+            i += 1 - behind;
         }
+        found.truncate(n);
         found
     }
 }
@@ -54,6 +60,21 @@ impl Ordered {
 mod tests {
     use super::*;
     use vesica_testkit::digests;
+
+    #[test]
+    fn each_of_mine_that_is_among_theirs_is_found_where_it_stands_first() {
+        let values = |of: &[u128]| of.iter().map(|&value| Block(value << 64)).collect::<Vec<_>>();
+        let mine = Ordered::new(values(&[9, 3, 5, 3, 0, 7]), 64);
+        let of = |theirs: &[u128]| {
+            let mut common = mine.common(theirs);
+            common.sort_unstable();
+            common
+        };
+        assert_eq!(of(&[1, 3, 3, 6, 9]), [(0, 4), (1, 1), (3, 1)]);
+        assert_eq!(of(&[0, 3, 5, 7, 9]), [(0, 4), (1, 1), (2, 2), (3, 1), (4, 0), (5, 3)]);
+        assert_eq!(of(&[9, 9]), [(0, 0)]);
+        assert_eq!((of(&[]), of(&[10]), of(&[4])), (vec![], vec![], vec![]));
+    }
 
     #[test]
     fn values_ascend_also_where_they_differ_in_the_last_bits_only() {

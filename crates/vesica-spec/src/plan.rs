@@ -367,7 +367,7 @@ impl Plan {
             None => {
                 let in_flight = workers.max(1);
                 let fit = Share::InFlight.of(memory) as u64 / (u64::from(in_flight) * 2 * self.suite.memory());
-                vesica_params::units(largest, in_flight, fit.clamp(1 << 12, 1 << 18))
+                vesica_params::units(largest, in_flight, fit.clamp(1 << 12, self.suite.most()))
             }
             Some(mean) => largest.div_ceil(u64::from(mean)).clamp(1, 1 << 16) as u32,
         }

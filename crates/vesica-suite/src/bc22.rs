@@ -66,6 +66,10 @@ impl Suite for Bc22 {
         250 // sparse vectors over GF(2^128), polynomials and values
     }
 
+    fn most(&self) -> u64 {
+        1 << 17 // an eighth less time than 2^18 on a CPU with 2 MiB of second-level cache, for 4 % more bytes
+    }
+
     fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error> {
         let keys = oprf::receivers_keys(&self.choice, &terms.sizes);
         let bins = self.bins(&terms.sizes).ok_or(Error::TooLarge { keys, protocol: "bc22" })?;

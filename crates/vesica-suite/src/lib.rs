@@ -95,6 +95,12 @@ pub trait Suite: Send + Sync {
     /// added up from their sizes. Units are cut by it, so that every party must get the same number.
     fn memory(&self) -> u64;
 
+    /// Keys of a unit on average, the most. Larger units waste less on padding and on what a unit takes whatever its size, and smaller ones
+    /// stay in the second-level cache. Units are cut by it.
+    fn most(&self) -> u64 {
+        1 << 18
+    }
+
     /// Bytes of memory that a unit in flight takes at a seat, where `window` bytes may be on their way over a line. Where it is not known better, it is
     /// what units are cut by.
     ///

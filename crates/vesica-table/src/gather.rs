@@ -4,6 +4,7 @@ use crate::{Error, MAX_BUCKETS, Reorder, Selection, Sink, Spill, Spilled, Table}
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use vesica_block::{large, prefetch};
 use vesica_types::RowId;
 
 /// Bytes of a pick in a spill: row and position.
@@ -17,6 +18,9 @@ const READER: usize = 8 << 20;
 
 /// About as many picks sort well together.
 const SORTED: u64 = 1 << 15;
+
+/// So many rows before its own turn, a row's bit is sent for.
+const AHEAD: usize = 32;
 
 /// Marks, in the place of a position, how many times a row is taken in its turn.
 const TURN: u64 = 1 << 63;
@@ -107,8 +111,13 @@ impl Picks {
     pub fn push_turns(&mut self, rows: &[u64], taken: &[u64]) -> Result<(), Error> {
         self.have_bits();
         let mut twice = 0;
+        // Their words are in no cache.
+        let mut ahead = rows.iter().skip(AHEAD);
         for (rows, taken) in rows.chunks(64).zip(taken) {
             for (i, &row) in rows.iter().enumerate() {
+                if let Some(row) = ahead.next() {
+                    prefetch(&self.once, (row / 64) as usize);
+                }
                 let taken = taken >> i & 1;
                 if row >= self.room {
                     if taken == 1 {
@@ -128,7 +137,7 @@ impl Picks {
     /// From now on there are bits, if they have room.
     fn have_bits(&mut self) {
         if self.once.is_empty() {
-            self.once = vec![0; (self.room / 64) as usize];
+            self.once = large::filled(0, (self.room / 64) as usize);
         }
     }
 

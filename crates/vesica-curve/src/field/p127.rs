@@ -15,7 +15,7 @@
 //! `80·3·2^86/2^52 < 2^43` at places 0 and 1 and `80·1.5·2^86/2^52 < 2^41` at place 2 (where a factor is a short top
 //! limb, or both are middle limbs), so that they stay below 2^52 when they are moved up by 9 bits, or by 11 where 2^129
 //! folds to 4. The low parts are in `[-2^51, 2^52)`, six to a place; with [`BIAS`] and the high parts the places are
-//! positive and below 2^58, and one parallel carry (of at most 15 bits, 14 into the top limb) makes them tight. A summand
+//! positive and below 2^57, and one parallel carry (of at most 15 bits, 14 into the top limb) makes them tight. A summand
 //! below 2^5 u, carried with a product, changes none of that.
 
 use super::{Formula, Lanes};
@@ -801,7 +801,7 @@ mod tests {
             let out = [
                 a.left_conj::<4>().mul(&b),
                 a.left::<4>().mul_plus(&b, plus),
-                // The heaviest that is allowed: 77 and 80.
+                // Of weight 77, where 80 is allowed.
                 a.add(b).left::<8>().mul_plus(&Fp2 { re: a.re.carry().add(a.re.carry()), im: plus.im.carry() }, plus),
                 b.square_plus::<5>(plus),
             ];

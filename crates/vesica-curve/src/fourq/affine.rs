@@ -98,7 +98,7 @@ impl<V: Lanes> Line<V> {
         Self { from: Affine { x: zero, y: zero }, x: zero, slope: zero, rise: zero, norm }
     }
 
-    /// Takes the line from its start through another point with this x; `rise` is below 5 u and `run` below 4 u. The norm is
+    /// Takes the line from its start through another point with this x; `rise` is below 4 u and `run` below 3 u. The norm is
     /// taken into the product.
     #[inline(always)]
     fn lead(&mut self, x: Fp2<V>, rise: Fp2<V>, run: Fp2<V>, product: &mut Fp<V>) {

@@ -115,7 +115,7 @@ impl<V: Lanes> Affine<V> {
         let x = ew.sub::<2>(self.x.scale(half)); // 3 u
         let square = product(ew, w);
         let y = product(Fp2 { re: square.re.add(half), im: square.im }, self.y);
-        // The conjugate of that over -√-2 = -2^64·i exchanges the two parts.
+        // The conjugate of that over -√-2, which is 2^64·i here, exchanges the two parts.
         let y = Fp2 { re: y.im, im: y.re }.scale(Fp::splat(1 << 63));
         Self { x: Fp2 { re: x.re, im: x.im.neg::<4>() }.carried(), y }
     }

@@ -602,6 +602,20 @@ fn points_are_multiplied_together_as_they_are_alone() {
     }
 }
 
+/// What stands in the last vector behind the last point has order N too.
+#[test]
+fn a_batch_that_does_not_fill_its_last_vector_is_multiplied_together() {
+    let inputs = digests(MAX_LANES * LEAST - 3);
+    let digits = Digits::of(&scalar(&random_scalar(&mut stream(8))));
+    for backend in Backend::available() {
+        let hashed = hash(backend, &Dst::new(b"FourQ_XMD:SHA-512_ELL2_RO_"), Inputs::Digests(&inputs));
+        let decoded = decode(backend, &encoded(&hashed).concat()).unwrap();
+        for points in [hashed, decoded] {
+            assert!(backend::run_on(backend, Together(&points, &digits)), "{backend}");
+        }
+    }
+}
+
 #[test]
 fn points_that_the_affine_formulas_fail_for_are_multiplied_all_the_same() {
     let inner: Vec<_> = points(LEAST).iter().map(|p| slow::times(&BigUint::from(392u32), p)).collect();

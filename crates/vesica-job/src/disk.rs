@@ -215,3 +215,156 @@ impl DiskFile for File {
         self.sync_data()
     }
 }
+
+/// A disk that says what on it would outlive a failure of power.
+#[cfg(test)]
+pub mod told {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Debug, Default)]
+    struct Lacks {
+        /// Files that were written since they were synced.
+        bytes: BTreeSet<PathBuf>,
+        /// Names that were given since their folder was synced.
+        names: BTreeSet<PathBuf>,
+        /// Whether the next name cannot be synced.
+        fails: bool,
+    }
+
+    /// Real files, and what they lack.
+    #[derive(Debug, Default)]
+    pub struct Told(Arc<Mutex<Lacks>>);
+
+    impl Told {
+        /// The next name cannot be brought to the disk.
+        pub fn name_fails(&self) {
+            self.0.lock().unwrap().fails = true;
+        }
+
+        /// Whether all bytes of the file are there for good.
+        pub fn is_synced(&self, path: &Path) -> bool {
+            path.exists() && !self.0.lock().unwrap().bytes.contains(path)
+        }
+
+        /// Whether its name is there for good too.
+        pub fn is_for_good(&self, path: &Path) -> bool {
+            self.is_synced(path) && !self.0.lock().unwrap().names.contains(path)
+        }
+    }
+
+    impl Disk for Told {
+        fn make_folder(&self, path: &Path) -> io::Result<()> {
+            Files.make_folder(path)
+        }
+
+        fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+            if !path.exists() {
+                self.0.lock().unwrap().names.insert(path.to_owned());
+            }
+            Ok(Box::new(ToldFile { file: Files.open(path)?, path: path.to_owned(), lacks: self.0.clone() }))
+        }
+
+        fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+            Files.read(path)
+        }
+
+        fn has(&self, path: &Path) -> bool {
+            Files.has(path)
+        }
+
+        fn sync_name(&self, path: &Path) -> io::Result<()> {
+            let mut lacks = self.0.lock().unwrap();
+            if std::mem::take(&mut lacks.fails) {
+                return Err(io::Error::other("the disk failed"));
+            }
+            lacks.names.retain(|name| name.parent() != path.parent());
+            Files.sync_name(path)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            let mut lacks = self.0.lock().unwrap();
+            lacks.names.remove(from);
+            lacks.names.insert(to.to_owned());
+            if lacks.bytes.remove(from) {
+                lacks.bytes.insert(to.to_owned());
+            } else {
+                lacks.bytes.remove(to);
+            }
+            Files.rename(from, to)
+        }
+
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            Files.remove(path)
+        }
+
+        fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+            Files.list(folder)
+        }
+    }
+
+    struct ToldFile {
+        file: Box<dyn DiskFile>,
+        path: PathBuf,
+        lacks: Arc<Mutex<Lacks>>,
+    }
+
+    impl Read for ToldFile {
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            self.file.read(bytes)
+        }
+    }
+
+    impl Write for ToldFile {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.lacks.lock().unwrap().bytes.insert(self.path.clone());
+            self.file.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.file.flush()
+        }
+    }
+
+    impl DiskFile for ToldFile {
+        fn lock(&self) -> Result<(), TryLockError> {
+            self.file.lock()
+        }
+
+        fn identity(&self) -> io::Result<(u64, u64)> {
+            self.file.identity()
+        }
+
+        fn size(&self) -> io::Result<u64> {
+            self.file.size()
+        }
+
+        fn cut(&mut self, size: u64) -> io::Result<()> {
+            self.lacks.lock().unwrap().bytes.insert(self.path.clone());
+            self.file.cut(size)
+        }
+
+        fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+            self.file.read_exact_at(bytes, at)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            self.lacks.lock().unwrap().bytes.remove(&self.path);
+            self.file.sync()
+        }
+    }
+
+    /// A file that takes the place of another one is whole before it does.
+    #[test]
+    fn a_file_that_was_replaced_is_there_for_good() {
+        let dir = tempfile::tempdir().unwrap();
+        let [new, path] = ["new", "file"].map(|name| dir.path().join(name));
+        let told = Told::default();
+        for text in [&b"one"[..], b"another"] {
+            replace(&told, &new, &path, text).unwrap();
+            assert!(told.is_for_good(&path) && !new.exists());
+            assert_eq!(fs::read(&path).unwrap(), text);
+        }
+    }
+}

@@ -67,7 +67,7 @@ impl Log {
         let folder = path.parent().expect("a file in a folder");
         disk.make_folder(folder).map_err(failed("cannot make the folder of", path))?;
         let mut file = locked(&**disk, path)?;
-        let Front { magic, random } = front(&**disk, path, kind, given, &mut *file)?;
+        let Front { magic, random } = front(path, kind, given, &mut *file)?;
         let secret = Arc::new(given.secret(&random));
         let (path, end) = (path.into(), Front::BYTES as u64);
         let mut log = Self { disk: disk.clone(), path, file, magic, secret, sealer: None, count: 0, end };
@@ -126,8 +126,12 @@ impl Log {
 
     /// Begins a stretch behind the records that are whole. Returns its first bytes, which are to be written with a
     /// record.
+    ///
+    /// The file's name is brought to the disk here, and not where the file is made: a process that was killed between making
+    /// it and that left a file that looks like any other, and records that are there for good are lost with its name.
     fn begin(&mut self) -> Result<(Sealer, Vec<u8>), JobError> {
-        self.file.cut(self.end).map_err(failed("cannot write", &self.path))?;
+        let cut = self.file.cut(self.end).and_then(|()| self.disk.sync_name(&self.path));
+        cut.map_err(failed("cannot write", &self.path))?;
         let (sealer, random) = Sealer::new(&self.secret, &self.magic, &self.count.to_le_bytes(), self.count)?;
         Ok((sealer, [&STRETCH[..], &random].concat()))
     }
@@ -185,13 +189,7 @@ fn locked(disk: &dyn Disk, path: &Path) -> Result<Box<dyn DiskFile>, JobError> {
 
 /// The front of the file at `path`. It is written anew if it is not whole. It is also written anew if nothing stands
 /// behind it, and it says that a key was given and none is given now, or the other way round.
-fn front(
-    disk: &dyn Disk,
-    path: &Path,
-    kind: &[u8; 15],
-    given: &Given,
-    file: &mut dyn DiskFile,
-) -> Result<Front, JobError> {
+fn front(path: &Path, kind: &[u8; 15], given: &Given, file: &mut dyn DiskFile) -> Result<Front, JobError> {
     let (magic, other) = (magic(kind, given.is_secret()), magic(kind, !given.is_secret()));
     let mut bytes = [0; Front::BYTES];
     let has = read_up_to(&mut *file, &mut bytes).map_err(failed("cannot read", path))?;
@@ -201,7 +199,7 @@ fn front(
         // New, or killed while it was being made, or of an attempt that met nobody.
         let front = Front { magic, random: random()? };
         let made = file.cut(0).and_then(|()| file.write_all(&front.to_bytes()));
-        let synced = made.and_then(|()| file.sync()).and_then(|()| disk.sync_name(path));
+        let synced = made.and_then(|()| file.sync());
         return synced.map(|()| front).map_err(failed("cannot write", path));
     }
     let why = match front.magic {
@@ -268,6 +266,7 @@ fn read_up_to(file: &mut (impl Read + ?Sized), buf: &mut [u8]) -> io::Result<usi
 mod tests {
     use super::*;
     use crate::disk::Files;
+    use crate::disk::told::Told;
     use crate::seal::ledger::KIND;
     use crate::world::World;
     use std::fs;
@@ -505,6 +504,25 @@ mod tests {
         assert!(why(&path, &Given::Nothing).contains("another run is at work"));
         drop(log);
         assert_eq!(open(&path, &Given::Nothing).unwrap().1, [b"first"]);
+    }
+
+    /// Also where the process that made the file was killed, or failed, just before its name was on the disk: the next one cannot see that.
+    #[test]
+    fn a_record_is_there_for_good_with_the_name_of_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let told = Arc::new(Told::default());
+        let disk: Arc<dyn Disk> = told.clone();
+        let open = || Log::open(&disk, &path, KIND, &Given::Nothing, |_, _| Ok(())).unwrap();
+        drop(open());
+        assert!(told.is_synced(&path), "the front");
+        told.name_fails();
+        assert!(open().append(b"lost".to_vec()).is_err() && !told.is_for_good(&path));
+        let mut log = open();
+        for record in [&b"first record"[..], b"second"] {
+            log.append(record.to_vec()).unwrap();
+            assert!(told.is_for_good(&path));
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod client;
+#[cfg(test)]
+mod deadly;
 mod error;
 mod found;
 #[doc(hidden)]

@@ -319,6 +319,9 @@ impl State {
             }
             Err(error) => return Err(Error::file("cannot open", path)(error)),
         };
+        // A server that was killed between giving the file its name and bringing that to the disk left one that looks like any other: its grants
+        // would be lost with the name.
+        disk.sync_name(path).map_err(Error::file("cannot write", path))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(Error::file("cannot read", path))?;
         let damaged = |why: String| Error::Damaged {
@@ -695,6 +698,7 @@ fn make(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deadly::Deadly;
     use crate::refusal::{Pace, Remedy, remedy};
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
@@ -1317,6 +1321,47 @@ mod tests {
         // What was not written is not there afterwards.
         drop(budget);
         assert_eq!(reopen(&path).unwrap().granted("alice").0, 1);
+    }
+
+    /// A server is killed at any write, another one goes on, and then the power fails: what both granted is granted afterwards.
+    #[test]
+    fn a_failure_of_power_gives_nothing_back() {
+        let now = at(30_000, 5);
+        // The first servers make the file, and the others write it anew.
+        for spare in [0, SPARE + 100] {
+            let mut writes = 0;
+            loop {
+                let (_dir, path) = folder();
+                let mut granted = 0;
+                if spare > 0 {
+                    // Records of a day that is over.
+                    let started = Started { boot: [7; 16], at: 0 };
+                    let old = Record { client: [9; 16], key: id("key", KEY), keys: 0, day: 29_000, before: 0 };
+                    make(&*World::default().disk, &path, 0, started, &vec![old; spare as usize]).unwrap();
+                }
+                let (world, disk) = Deadly::world(writes);
+                let mut serve = || {
+                    let budget = Budget::open_at(&path, KEY, &world, &now)?;
+                    for _ in 0..3 {
+                        budget.grant(&wish("alice", 10, MUCH), &now, Instant::now())?.expect("there are enough");
+                        granted += 10;
+                    }
+                    Ok::<_, Error>(())
+                };
+                let is_killed = serve().is_err();
+                disk.revive(1000);
+                serve().unwrap();
+                disk.power_fails();
+                let budget = open(&path, &now);
+                let most = granted + 30;
+                assert!(take(&budget, "alice", most - granted + 1, most, now).is_err(), "{writes} writes");
+                if !is_killed {
+                    assert!(writes > 8, "{writes} writes are too few");
+                    break;
+                }
+                writes += 1;
+            }
+        }
     }
 
     /// A server that is killed while it grants: what it said it granted is granted afterwards.

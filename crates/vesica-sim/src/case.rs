@@ -3,7 +3,7 @@
 //! A case follows from its seed: who learns, whether there are lanes, what the parties keep, and a list of faults, each of them at a step. The
 //! steps are the calls of time, network and disk, of all processes together. So a fault may fall on any of them.
 
-use crate::disk::FileSystem;
+use crate::disk::{FileSystem, SYNC_NAME};
 use crate::net::{Happening, Said};
 use crate::shop::Shop;
 use crate::sim::{Dice, Seen, State};
@@ -123,6 +123,9 @@ enum Fault {
     Kill(usize),
     /// A party's machine loses its power.
     Power(usize),
+    /// A party's process is killed when it is next about to bring names to the disk. What it made or renamed is there for the next one, until
+    /// the power fails.
+    Named(usize),
     /// A party's process stands still.
     Stop(usize, Duration),
     /// A party's date jumps by so many seconds.
@@ -352,9 +355,12 @@ impl Case {
                 (Kind::Service, 4) => Fault::Full(who),
                 (Kind::Service, 5) => Fault::Failing(who),
                 (Kind::Service, 6) => Fault::Prepare,
+                (_, 9) => Fault::Named(who),
                 _ => Fault::Cut,
             };
-            faults.push((step, fault));
+            // Most names are given at the beginning.
+            let is_early = matches!(fault, Fault::Named(_)) && step % 2 == 0;
+            faults.push((if is_early { step / 50 } else { step }, fault));
         }
         faults.sort_by_key(|(step, _)| *step);
         faults.reverse();
@@ -679,6 +685,15 @@ impl State {
         let (now, party) = (self.now, self.processes[process].party);
         let Self { case, trace, .. } = self;
         trace.tell(now, || format!("{}: {what} {}", NAMES[party], case.plain(&path.to_string_lossy())));
+        if what == SYNC_NAME && std::mem::take(&mut self.disks[party].unnamed) {
+            self.kill(process);
+            self.disks[party].released(process);
+        }
+        let Self { case, dice, .. } = self;
+        if case.shop.as_mut().is_some_and(|shop| shop.touched(party, what, path, dice)) {
+            self.trace.tell(now, || format!("the power of {} fails", NAMES[party]));
+            self.power_fails(party);
+        }
         self.step();
     }
 
@@ -704,6 +719,7 @@ impl State {
                 }
             }
             Fault::Power(party) => self.power_fails(party),
+            Fault::Named(party) => self.disks[party].unnamed = true,
             Fault::Stop(party, span) => {
                 if let Some(process) = self.case.process(party) {
                     self.processes[process].stopped = now + span;

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use vesica_job::worlds::{Disk, DiskFile};
 
+/// What a process does that brings a name to the disk.
+pub const SYNC_NAME: &str = "sync the name of";
+
 /// A file. It lives on without a name as long as somebody has it open.
 #[derive(Default)]
 struct Body {
@@ -33,6 +36,8 @@ pub struct FileSystem {
     pub full: u32,
     /// Whether one of them has written its first half.
     half: bool,
+    /// Whoever is next about to sync a name is killed.
+    pub unnamed: bool,
     /// The next so many syncs fail.
     pub failing: u32,
     /// Whether either ever did.
@@ -160,7 +165,7 @@ impl Disk for Seen {
     }
 
     fn sync_name(&self, path: &Path) -> io::Result<()> {
-        self.touches("sync the name of", path);
+        self.touches(SYNC_NAME, path);
         let party = self.party();
         // It is the folder that is synced, with all names in it.
         let is_beside = |other: &Path| other.parent() == path.parent();

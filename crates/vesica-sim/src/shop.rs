@@ -79,7 +79,7 @@ struct Person {
     starts_behind_faults: u32,
     /// Whether it may ask for nothing more.
     refused: bool,
-    /// Whether it keeps answers, and whether it has come to an end with them once.
+    /// Whether it keeps answers, and whether it has begun once to write what it keeps: then all answers are on its disk.
     keeps: bool,
     has_kept: bool,
     /// Keys that it asked for, and keys that it was answered.
@@ -114,8 +114,11 @@ pub struct Shop {
     dice: Dice,
     a_day: u64,
     lifetime: u64,
-    /// Whose power fails when it has just said what must not be forgotten, and how often it still does.
+    /// Whose power fails when it has just said what must not be forgotten, or a few calls of the disk after it has begun to write what it keeps,
+    /// and how often it still does.
     brittle: (usize, u64),
+    /// Those calls; none where its power does not fail.
+    calls: Option<u64>,
     /// Days of the server's that there can have been.
     days: u64,
     talks: BTreeMap<usize, Talk>,
@@ -305,6 +308,8 @@ impl Shop {
             }
         });
         let people: Vec<Person> = people.collect();
+        let keeper = people.iter().position(|person| person.keeps).map(|at| at + 1);
+        let brittle = keeper.filter(|_| dice.percent(60)).unwrap_or_else(|| dice.below(3) as usize);
         Self {
             kind,
             folder: folder.to_owned(),
@@ -315,7 +320,8 @@ impl Shop {
             dice: Dice::of(dice.seed()),
             a_day,
             lifetime,
-            brittle: (dice.below(3) as usize, if dice.percent(40) { 1 + dice.below(6) } else { 0 }),
+            brittle: (brittle, if dice.percent(40) { 1 + dice.below(6) } else { 0 }),
+            calls: None,
             days: 1,
             talks: BTreeMap::new(),
             sent: BTreeMap::new(),
@@ -328,6 +334,23 @@ impl Shop {
     /// Keys that were answered, in all.
     pub fn answered(&self) -> Vec<f64> {
         self.people.iter().map(|person| person.answered as f64).collect()
+    }
+
+    /// A party calls its disk. Says whether its power fails.
+    pub fn touched(&mut self, party: usize, what: &str, path: &Path, dice: &mut Dice) -> bool {
+        let Some(person) = self.people.get_mut(party.wrapping_sub(1)).filter(|person| person.keeps) else {
+            return false;
+        };
+        if what == "open" && path.extension().is_some_and(|name| name == "new") {
+            person.has_kept = true;
+            if self.brittle.0 == party && self.brittle.1 > 0 {
+                self.brittle.1 -= 1;
+                self.calls = Some(dice.below(16));
+            }
+        }
+        let is_last = self.calls == Some(0);
+        self.calls = self.calls.and_then(|calls| calls.checked_sub(1));
+        is_last
     }
 
     /// The operator prepares another table.
@@ -514,7 +537,6 @@ impl State {
             Outcome::Done => {
                 let person = &mut shop.people[party - 1];
                 person.left -= 1;
-                person.has_kept = person.keeps;
                 shop.served += 1;
                 if !person.output.exists() {
                     wrong = Some(format!("{} is done and has no output", NAMES[party]));

@@ -118,6 +118,8 @@ fn failed(budget: &Budget, error: io::Error) -> JobError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::told::Told;
+    use std::sync::Arc;
     use vesica_session::Fault;
 
     /// Alice's plan, with so much to spend by runs of epsilon 0.1, and the folder of its budget.
@@ -131,6 +133,20 @@ mod tests {
         );
         let plan = vesica_spec::plan(&vesica_spec::parse(&job).unwrap()).unwrap();
         (plan, dir, World::default(), Control::new(()))
+    }
+
+    #[test]
+    fn what_is_spent_is_spent_for_good() {
+        let (plan, dir, world, ctl) = plan(0.3);
+        let (told, path) = (Arc::new(Told::default()), dir.path().join("budget"));
+        let world = World { disk: told.clone(), ..world };
+        // A process that made the file and could not bring its name to the disk has spent nothing.
+        told.name_fails();
+        assert!(spend(&plan, &[1; 32], &world, &ctl).is_err());
+        for salt in [1, 2] {
+            spend(&plan, &[salt; 32], &world, &ctl).unwrap();
+            assert!(told.is_for_good(&path));
+        }
     }
 
     #[test]

@@ -190,6 +190,7 @@ impl ReadAt for Blocks {
 mod tests {
     use super::*;
     use crate::disk::Files;
+    use crate::disk::told::Told;
     use crate::seal::key::Given;
     use std::fs;
     use vesica_session::Error;
@@ -240,6 +241,24 @@ mod tests {
         }
         let behind = blocks.read_exact_at(&mut [0; 2], text.len() as u64 - 1).unwrap_err();
         assert_eq!(behind.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn what_is_finished_is_there_for_good() {
+        let dir = tempfile::tempdir().unwrap();
+        let (told, ctl) = (Told::default(), Control::new(()));
+        let write = |name: &str| {
+            let path = dir.path().join(name);
+            let mut out = Writer::create(&told, &path, KIND, &secret(), b"run", &ctl).unwrap();
+            out.write(&text()).unwrap();
+            (path, out)
+        };
+        let (path, out) = write("finished");
+        out.finish().unwrap();
+        assert!(told.is_for_good(&path));
+        let (path, out) = write("left");
+        out.leave().unwrap();
+        assert!(!told.is_synced(&path));
     }
 
     #[test]

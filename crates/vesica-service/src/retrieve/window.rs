@@ -243,6 +243,7 @@ fn remove_logs(disk: &dyn Disk, folder: &Path, but: Option<&Path>) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deadly::Deadly;
     use vesica_job::World;
     use vesica_pir::Flat;
     use vesica_pir::piano::Builder;
@@ -272,9 +273,13 @@ mod tests {
         }
 
         fn make(&mut self) -> Kept {
+            self.make_on(&World::default().disk).unwrap()
+        }
+
+        fn make_on(&mut self, disk: &Arc<dyn Disk>) -> Result<Kept, Error> {
             let mut builder = Builder::new(self.shape, &mut self.rng);
             builder.push(&self.table).unwrap();
-            Kept::create(&World::default().disk, self.dir.path(), 7, builder.finish().unwrap(), &mut self.rng).unwrap()
+            Kept::create(disk, self.dir.path(), 7, builder.finish().unwrap(), &mut self.rng)
         }
 
         fn open(&self) -> Option<Kept> {
@@ -316,6 +321,50 @@ mod tests {
         assert_eq!(kept.take_waiting(usize::MAX), more);
         // Of another epoch there is none.
         assert!(Kept::open(&World::default().disk, house.dir.path(), 8, house.shape).unwrap().is_none());
+    }
+
+    /// The power fails behind each write. A query that was decided is known then, or its window is used no more: else another query would have its
+    /// hint.
+    #[test]
+    fn a_failure_of_power_forgets_no_query() {
+        for (writes, is_second) in (0..40).flat_map(|writes| [(writes, false), (writes, true)]) {
+            let mut house = House::new();
+            let mut before = None;
+            if is_second {
+                let mut kept = house.make();
+                before = Some((*kept.id(), kept.decide(&[1], &mut house.rng).unwrap()));
+            }
+            let (world, disk) = Deadly::world(writes);
+            let mut sent = Vec::new();
+            let made = house.make_on(&world.disk);
+            let id = made.as_ref().map(|kept| *kept.id()).ok();
+            let mut goes_on = |mut kept: Kept| {
+                for round in 0..3 {
+                    let intents = kept.decide(&[3 * round, 3 * round + 1], &mut house.rng)?;
+                    sent.extend(intents.clone());
+                    kept.settle(&intents[..1], &house.answers(&intents[..1]))?;
+                }
+                Ok::<_, Error>(())
+            };
+            let is_whole = made.and_then(&mut goes_on).is_ok();
+            disk.power_fails();
+            let after = house.open();
+            assert!(!is_whole || after.is_some(), "a window is lost");
+            let Some(mut after) = after else { continue };
+            let must = match before {
+                Some((old, intents)) if old == *after.id() => intents,
+                _ => {
+                    assert_eq!(id.unwrap_or(*after.id()), *after.id());
+                    sent
+                }
+            };
+            assert!(after.window().asked() as usize >= must.len(), "{writes} writes");
+            // Those that have no answer are sent again as they were.
+            let waiting = after.take_waiting(usize::MAX);
+            assert!(
+                waiting.iter().filter(|intent| (intent.number as usize) < must.len()).all(|one| must.contains(one))
+            );
+        }
     }
 
     /// The log is cut at every byte, as a death in the middle of a write leaves it. Whatever was on the disk before a query was sent is

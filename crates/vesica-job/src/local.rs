@@ -17,6 +17,7 @@ use crate::threads::cores;
 use crate::units::cut::{COUNTED, Units};
 use crate::units::found::Found;
 use std::borrow::Borrow;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use vesica_net::{Endpoint, Identity};
 use vesica_session::Error;
@@ -180,9 +181,14 @@ fn room_to_spill(plan: &Plan, table: &dyn Table, scratch: &Path) -> Result<(), J
     let Some(resume) = &plan.resume else { return Ok(()) };
     // The folder may not be there yet.
     let there = resume.dir.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
-    let has = kept::path(resume, &plan.me).metadata().map_or(0, |file| file.len());
+    let has = allocated(&kept::path(resume, &plan.me));
     let need = rows.saturating_mul(kept::ROW).saturating_sub(has);
     room(there, "cannot use the folder of mine.resume,", "what mine.resume keeps", need)
+}
+
+/// Bytes that a file takes on its disk, which are free when it is written anew: holes take none. None if it is not there.
+fn allocated(path: &Path) -> u64 {
+    path.metadata().map_or(0, |file| file.blocks().saturating_mul(512))
 }
 
 /// Fails if `folder`, which `setting` names, has no room for so many bytes of `what`.
@@ -263,4 +269,23 @@ pub fn open(plan: &Plan, io: Io, ctl: &Control) -> Result<Local, JobError> {
     are_apart(plan, &*io.table)?;
     let folder = plan.output.as_ref().map(|output| folder(&output.path));
     Ok(Local { io, sink, identity, endpoint, scratch, slabs: Slabs::default(), folder })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine that stopped may leave a file whose length is on the disk, and not its bytes.
+    #[test]
+    fn a_hole_takes_no_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kept");
+        assert_eq!(allocated(&path), 0);
+        std::fs::write(&path, vec![1; 1 << 20]).unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().sync_all().unwrap();
+        let whole = allocated(&path);
+        assert!(whole >= 1 << 20);
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        assert!(allocated(&path) < 2 * whole, "{} bytes", allocated(&path));
+    }
 }

@@ -359,7 +359,7 @@ impl Case {
                 _ => Fault::Cut,
             };
             // Most names are given at the beginning.
-            let is_early = matches!(fault, Fault::Named(_)) && step % 2 == 0;
+            let is_early = matches!(fault, Fault::Named(_)) && step.is_multiple_of(2);
             faults.push((if is_early { step / 50 } else { step }, fault));
         }
         faults.sort_by_key(|(step, _)| *step);

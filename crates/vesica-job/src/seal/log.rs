@@ -127,8 +127,8 @@ impl Log {
     /// Begins a stretch behind the records that are whole. Returns its first bytes, which are to be written with a
     /// record.
     ///
-    /// The file's name is brought to the disk here, and not where the file is made: a process that was killed between making
-    /// it and that left a file that looks like any other, and records that are there for good are lost with its name.
+    /// The file's name is brought to the disk here, and not where the file is made: a process that was killed before it came
+    /// to that leaves a file that looks like any other, and with its name all records would be lost.
     fn begin(&mut self) -> Result<(Sealer, Vec<u8>), JobError> {
         let cut = self.file.cut(self.end).and_then(|()| self.disk.sync_name(&self.path));
         cut.map_err(failed("cannot write", &self.path))?;

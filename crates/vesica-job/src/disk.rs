@@ -229,8 +229,9 @@ pub mod told {
         bytes: BTreeSet<PathBuf>,
         /// Names that were given since their folder was synced.
         names: BTreeSet<PathBuf>,
-        /// Whether the next name cannot be synced.
+        /// Whether the next name cannot be synced, and the next file.
         fails: bool,
+        sync_fails: bool,
     }
 
     /// Real files, and what they lack.
@@ -241,6 +242,11 @@ pub mod told {
         /// The next name cannot be brought to the disk.
         pub fn name_fails(&self) {
             self.0.lock().unwrap().fails = true;
+        }
+
+        /// The next file cannot be synced.
+        pub fn sync_fails(&self) {
+            self.0.lock().unwrap().sync_fails = true;
         }
 
         /// Whether all bytes of the file are there for good.
@@ -350,7 +356,11 @@ pub mod told {
         }
 
         fn sync(&self) -> io::Result<()> {
-            self.lacks.lock().unwrap().bytes.remove(&self.path);
+            let mut lacks = self.lacks.lock().unwrap();
+            if std::mem::take(&mut lacks.sync_fails) {
+                return Err(io::Error::other("the disk failed"));
+            }
+            lacks.bytes.remove(&self.path);
             self.file.sync()
         }
     }

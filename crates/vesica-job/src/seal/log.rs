@@ -72,6 +72,10 @@ impl Log {
         let (path, end) = (path.into(), Front::BYTES as u64);
         let mut log = Self { disk: disk.clone(), path, file, magic, secret, sealer: None, count: 0, end };
         log.read(each)?;
+        // A process that was killed before it had synced a record, or whose sync failed, left one that looks like any other.
+        if !log.is_empty() {
+            log.file.sync().map_err(failed("cannot write", &log.path))?;
+        }
         Ok(log)
     }
 
@@ -523,6 +527,16 @@ mod tests {
             log.append(record.to_vec()).unwrap();
             assert!(told.is_for_good(&path));
         }
+        // A record is handed over once it is there for good, also where its writer could not sync it.
+        told.sync_fails();
+        assert!(log.append(b"third".to_vec()).is_err() && !told.is_synced(&path));
+        drop(log);
+        let mut records = 0;
+        let log = Log::open(&disk, &path, KIND, &Given::Nothing, |_, _| {
+            records += 1;
+            Ok(())
+        });
+        assert!(log.is_ok() && records == 3 && told.is_for_good(&path));
     }
 
     #[test]

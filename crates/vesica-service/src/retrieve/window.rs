@@ -102,7 +102,9 @@ impl Kept {
         let mut log = disk.open(&log_path).map_err(Error::file("cannot write", &log_path))?;
         let mut kept = Self { window, waiting: Vec::new(), files: None, id: *id };
         let Some(good) = kept.replay(&entries, shape.answer_bytes()) else { return Ok(None) };
-        log.cut(good as u64).map_err(Error::file("cannot write", &log_path))?;
+        // A process that was killed before it had synced an entry, or whose sync failed, left one that looks like any other. It is sent now as one
+        // that may have been sent, and must not be forgotten from then on.
+        log.cut(good as u64).and_then(|()| log.sync()).map_err(Error::file("cannot write", &log_path))?;
         kept.files = Some(Files { disk: disk.clone(), log, log_path, path });
         if kept.window.is_over() && kept.waiting.is_empty() {
             return Ok(None);
@@ -347,6 +349,13 @@ mod tests {
                 Ok::<_, Error>(())
             };
             let is_whole = made.and_then(&mut goes_on).is_ok();
+            // Another process may go on before that.
+            disk.revive(1000);
+            let next = Kept::open(&world.disk, house.dir.path(), 7, house.shape).unwrap();
+            if let Some(mut kept) = next.filter(|kept| Some(*kept.id()) == id) {
+                let waiting = kept.take_waiting(usize::MAX);
+                sent.extend(waiting.into_iter().filter(|intent| !sent.contains(intent)).collect::<Vec<_>>());
+            }
             disk.power_fails();
             let after = house.open();
             assert!(!is_whole || after.is_some(), "a window is lost");

@@ -124,8 +124,9 @@ pub struct Shop {
     talks: BTreeMap<usize, Talk>,
     /// Queries of windows that were sent.
     sent: BTreeMap<([u8; 16], u64), Vec<u8>>,
-    /// Whether the server's clock was moved since its machine was started.
+    /// Whether the server's clock was moved since its machine was started, and whether that was started since the last server.
     is_moved: bool,
+    is_started: bool,
     /// Whether a client has been refused.
     pub refused: bool,
     /// Times that a client ended with its output.
@@ -326,6 +327,7 @@ impl Shop {
             talks: BTreeMap::new(),
             sent: BTreeMap::new(),
             is_moved: false,
+            is_started: false,
             refused: false,
             served: 0,
         }
@@ -361,10 +363,17 @@ impl Shop {
         prepare(&self.server, seed);
     }
 
-    /// The server's machine starts again, and asks what day it is.
+    /// The server's machine starts again.
     pub fn rebooted(&mut self) {
-        // A clock that is wrong gives the day that it says, and the next one if that is nearly over.
-        self.days += if std::mem::take(&mut self.is_moved) { 2 } else { 0 };
+        self.is_started = true;
+    }
+
+    /// A server begins, and asks what day it is if its machine was started since the last one.
+    fn asks_the_day(&mut self) {
+        if std::mem::take(&mut self.is_started) {
+            // A clock that is wrong gives the day that it says, and the next one if that is nearly over.
+            self.days += if std::mem::take(&mut self.is_moved) { 2 } else { 0 };
+        }
     }
 
     /// The server's date is another one.
@@ -493,6 +502,7 @@ impl State {
         let (now, is_calm) = (self.now, self.case.faults_are_over());
         let Some(shop) = self.case.shop.as_mut().filter(|shop| shop.processes[party].is_none()) else { return };
         let process = if party == 0 {
+            shop.asks_the_day();
             let plan = shop.server.clone();
             self.trace.tell(now, || "alice serves".to_owned());
             self.start(party, move |sim, process| {

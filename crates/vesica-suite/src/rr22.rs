@@ -84,7 +84,7 @@ impl Suite for Rr22 {
     }
 
     fn most(&self) -> u64 {
-        1 << 17 // an eighth less time than 2^18 on a CPU with 2 MiB of second-level cache, for 4 % more bytes
+        1 << 17 // what that gained is in docs/src/design/01-units.md
     }
 
     fn open(&self, seat: &Seat, terms: &Terms, lines: &mut Lines, rng: &mut SessionRng) -> Result<Opened, Error> {

@@ -3,17 +3,21 @@
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vesica_net::Time;
 
+/// Bytes that are written over themselves at a time.
+const PIECE: u64 = 1 << 16;
+
 /// A disk. Nobody but the owner may read what is made on it.
 pub trait Disk: Debug + Send + Sync {
-    /// Makes the folder, and those that it is in.
+    /// Makes a folder in one that is there. [`make_folders`] does what else belongs to it.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Those of the system; [`io::ErrorKind::AlreadyExists`].
     fn make_folder(&self, path: &Path) -> io::Result<()>;
 
     /// Opens a file to be read and written, and makes it if it is not there.
@@ -28,10 +32,11 @@ pub trait Disk: Debug + Send + Sync {
     /// Those of the system.
     fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Whether there is such a file.
+    /// Whether there is such a file or folder.
     fn has(&self, path: &Path) -> bool;
 
-    /// Puts the name of the new file at `path` on the disk: synced alone, a file may be whole and have no name after a crash.
+    /// Puts the name of the new file at `path` on the disk: synced alone, a file may be whole and have no name after a crash. And of a file that was
+    /// removed there, that it was.
     ///
     /// # Errors
     /// Those of its folder.
@@ -44,7 +49,7 @@ pub trait Disk: Debug + Send + Sync {
     /// Those of the system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Removes the file.
+    /// Removes the file. It may be there again after a crash, until [`Disk::sync_name`] has returned.
     ///
     /// # Errors
     /// Those of the system.
@@ -74,6 +79,61 @@ pub fn replace(disk: &dyn Disk, new: &Path, path: &Path, bytes: &[u8]) -> io::Re
     disk.rename(new, path)?;
     disk.sync_name(path)?;
     Ok(file)
+}
+
+/// Makes a folder, and those that it is in, where they are not there. On return they are there for good.
+///
+/// # Errors
+/// Those of the system.
+pub fn make_folders(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !disk.has(folder);
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    // Who made the folder that they are in may have been killed before it was there for good.
+    missing.last().and_then(|folder| folder.parent()).map_or(Ok(()), |folder| sync_folder(disk, folder))?;
+    for folder in missing.into_iter().rev() {
+        match disk.make_folder(folder) {
+            // Somebody else makes it too.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+        sync_folder(disk, folder)?;
+    }
+    Ok(())
+}
+
+/// Puts the name of a folder on the disk.
+///
+/// # Errors
+/// Those of the folder that it is in.
+pub fn sync_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    // The root has no name.
+    let synced = folder.parent().map_or(Ok(()), |_| disk.sync_name(folder));
+    synced.or_else(|error| match error.kind() {
+        // A folder that this user may not read cannot be opened to be synced; and some systems, such as those of images that nobody writes to, sync
+        // no folders. What stands in either was as a rule put there by others, long before: who may use it is not refused for that.
+        PermissionDenied | InvalidInput | ReadOnlyFilesystem | Unsupported => Ok(()),
+        _ => Err(error),
+    })
+}
+
+/// Writes bytes of a file over themselves, so that the next sync brings them to the disk. Whoever finds bytes does not know whether a sync failed
+/// that was to do so. Of such bytes the system forgets that they are not on the disk, while all read them; and the next sync, which has nothing to
+/// do, says that all is well. A crash in the middle does no harm, for what is written is what is there.
+///
+/// # Errors
+/// Those of the system; the file's end.
+pub fn rewrite(file: &mut dyn DiskFile, bytes: Range<u64>) -> io::Result<()> {
+    let mut piece = vec![0; PIECE.min(bytes.end.saturating_sub(bytes.start)) as usize];
+    let mut at = bytes.start;
+    while at < bytes.end {
+        let n = PIECE.min(bytes.end - at);
+        let piece = &mut piece[..n as usize];
+        file.read_exact_at(piece, at)?;
+        file.write_all_at(piece, at)?;
+        at += n;
+    }
+    Ok(())
 }
 
 /// All bytes of a file; none if there is no file.
@@ -140,11 +200,22 @@ pub trait DiskFile: Read + Write + Send + Sync {
     /// Those of the system; the file's end.
     fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
 
-    /// On return the bytes of the file are there for good.
+    /// Writes at a place, wherever reading and writing stand.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn write_all_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()>;
+
+    /// On return the bytes of the file are there for good, but for those that were written before a sync that failed: see [`rewrite`].
     ///
     /// # Errors
     /// Those of the system.
     fn sync(&self) -> io::Result<()>;
+}
+
+/// Opens one of the system's files to be read and written, and makes it for the owner alone if it is not there.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// The system's files.
@@ -153,13 +224,11 @@ pub struct Files;
 
 impl Disk for Files {
     fn make_folder(&self, path: &Path) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path)
+        DirBuilder::new().mode(0o700).create(path)
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        Ok(Box::new(options.open(path)?))
+        Ok(Box::new(open(path)?))
     }
 
     fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -211,170 +280,11 @@ impl DiskFile for File {
         FileExt::read_exact_at(self, bytes, at)
     }
 
+    fn write_all_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        FileExt::write_all_at(self, bytes, at)
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
-    }
-}
-
-/// A disk that says what on it would outlive a failure of power.
-#[cfg(test)]
-pub mod told {
-    use super::*;
-    use std::collections::BTreeSet;
-    use std::sync::{Arc, Mutex};
-
-    #[derive(Debug, Default)]
-    struct Lacks {
-        /// Files that were written since they were synced.
-        bytes: BTreeSet<PathBuf>,
-        /// Names that were given since their folder was synced.
-        names: BTreeSet<PathBuf>,
-        /// Whether the next name cannot be synced, and the next file.
-        fails: bool,
-        sync_fails: bool,
-    }
-
-    /// Real files, and what they lack.
-    #[derive(Debug, Default)]
-    pub struct Told(Arc<Mutex<Lacks>>);
-
-    impl Told {
-        /// The next name cannot be brought to the disk.
-        pub fn name_fails(&self) {
-            self.0.lock().unwrap().fails = true;
-        }
-
-        /// The next file cannot be synced.
-        pub fn sync_fails(&self) {
-            self.0.lock().unwrap().sync_fails = true;
-        }
-
-        /// Whether all bytes of the file are there for good.
-        pub fn is_synced(&self, path: &Path) -> bool {
-            path.exists() && !self.0.lock().unwrap().bytes.contains(path)
-        }
-
-        /// Whether its name is there for good too.
-        pub fn is_for_good(&self, path: &Path) -> bool {
-            self.is_synced(path) && !self.0.lock().unwrap().names.contains(path)
-        }
-    }
-
-    impl Disk for Told {
-        fn make_folder(&self, path: &Path) -> io::Result<()> {
-            Files.make_folder(path)
-        }
-
-        fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-            if !path.exists() {
-                self.0.lock().unwrap().names.insert(path.to_owned());
-            }
-            Ok(Box::new(ToldFile { file: Files.open(path)?, path: path.to_owned(), lacks: self.0.clone() }))
-        }
-
-        fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-            Files.read(path)
-        }
-
-        fn has(&self, path: &Path) -> bool {
-            Files.has(path)
-        }
-
-        fn sync_name(&self, path: &Path) -> io::Result<()> {
-            let mut lacks = self.0.lock().unwrap();
-            if std::mem::take(&mut lacks.fails) {
-                return Err(io::Error::other("the disk failed"));
-            }
-            lacks.names.retain(|name| name.parent() != path.parent());
-            Files.sync_name(path)
-        }
-
-        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-            let mut lacks = self.0.lock().unwrap();
-            lacks.names.remove(from);
-            lacks.names.insert(to.to_owned());
-            if lacks.bytes.remove(from) {
-                lacks.bytes.insert(to.to_owned());
-            } else {
-                lacks.bytes.remove(to);
-            }
-            Files.rename(from, to)
-        }
-
-        fn remove(&self, path: &Path) -> io::Result<()> {
-            Files.remove(path)
-        }
-
-        fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
-            Files.list(folder)
-        }
-    }
-
-    struct ToldFile {
-        file: Box<dyn DiskFile>,
-        path: PathBuf,
-        lacks: Arc<Mutex<Lacks>>,
-    }
-
-    impl Read for ToldFile {
-        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-            self.file.read(bytes)
-        }
-    }
-
-    impl Write for ToldFile {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.lacks.lock().unwrap().bytes.insert(self.path.clone());
-            self.file.write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            self.file.flush()
-        }
-    }
-
-    impl DiskFile for ToldFile {
-        fn lock(&self) -> Result<(), TryLockError> {
-            self.file.lock()
-        }
-
-        fn identity(&self) -> io::Result<(u64, u64)> {
-            self.file.identity()
-        }
-
-        fn size(&self) -> io::Result<u64> {
-            self.file.size()
-        }
-
-        fn cut(&mut self, size: u64) -> io::Result<()> {
-            self.lacks.lock().unwrap().bytes.insert(self.path.clone());
-            self.file.cut(size)
-        }
-
-        fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
-            self.file.read_exact_at(bytes, at)
-        }
-
-        fn sync(&self) -> io::Result<()> {
-            let mut lacks = self.lacks.lock().unwrap();
-            if std::mem::take(&mut lacks.sync_fails) {
-                return Err(io::Error::other("the disk failed"));
-            }
-            lacks.bytes.remove(&self.path);
-            self.file.sync()
-        }
-    }
-
-    /// A file that takes the place of another one is whole before it does.
-    #[test]
-    fn a_file_that_was_replaced_is_there_for_good() {
-        let dir = tempfile::tempdir().unwrap();
-        let [new, path] = ["new", "file"].map(|name| dir.path().join(name));
-        let told = Told::default();
-        for text in [&b"one"[..], b"another"] {
-            replace(&told, &new, &path, text).unwrap();
-            assert!(told.is_for_good(&path) && !new.exists());
-            assert_eq!(fs::read(&path).unwrap(), text);
-        }
     }
 }

@@ -15,6 +15,7 @@ pub mod disk;
 pub mod doctor;
 mod error;
 mod forecast;
+mod frail;
 #[doc(hidden)]
 pub mod fuzzing;
 mod input;
@@ -61,6 +62,8 @@ pub use world::World;
 /// What a world is made of: for the service, and for tests that bring their own.
 pub mod worlds {
     pub use crate::disk::{Disk, DiskFile};
+    #[doc(hidden)]
+    pub use crate::frail::Frail;
     pub use crate::world::{Chance, Turns};
     pub use vesica_net::{Boot, ClientDoor, Connector, LaneDoor, PeerLink, Time};
 }

@@ -8,8 +8,6 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod client;
-#[cfg(test)]
-mod deadly;
 mod error;
 mod found;
 #[doc(hidden)]

@@ -3,7 +3,6 @@
 
 use crate::client::kept::Kept;
 use crate::client::output::room;
-use crate::deadly::Deadly;
 use crate::error::Error;
 use crate::hostile::{House, STORE, Said, put_back};
 use crate::offer::Offer;
@@ -13,6 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use vesica_job::report::{Changes, Report};
+use vesica_job::worlds::Frail;
 use vesica_job::{Control, Fault, Io, World};
 use vesica_session::SessionRng;
 use vesica_spec::service::{AskPlan, DayPlan, KeptPlan};
@@ -247,7 +247,7 @@ fn each_write_may_be_the_last(power: bool) {
         let (mut writes, mut lost) = (0, 0);
         loop {
             set_back();
-            let (world, disk) = Deadly::world(writes);
+            let (world, disk) = Frail::world(writes);
             let from = street.granted();
             let first = street.ask_on(&plan, world);
             if power {
@@ -260,7 +260,7 @@ fn each_write_may_be_the_last(power: bool) {
             assert!(first.unwrap_err().to_string().contains("the process was killed"), "day {day}, write {writes}");
             let was_answered = street.granted() > from;
             // It is killed at another write, or comes to its end before, and then it is not.
-            let (world, disk) = Deadly::world(writes / 2);
+            let (world, disk) = Frail::world(writes / 2);
             let second = street.ask_on(&plan, world);
             if power {
                 disk.power_fails();
@@ -438,12 +438,12 @@ fn day_files_count_once() {
             if day == 2 {
                 fs::copy(&before, &kept).unwrap();
             }
-            let (world, disk) = Deadly::world(writes);
+            let (world, disk) = Frail::world(writes);
             if daily.ask_on(world).is_ok() {
                 assert!(disk.left() == 0 && writes > 6);
                 break;
             }
-            let second = daily.ask_on(Deadly::world(writes / 2).0).map(changes);
+            let second = daily.ask_on(Frail::world(writes / 2).0).map(changes);
             let changes = second.unwrap_or_else(|_| daily.ask());
             daily.compare(&changes, day);
             writes += 1;
@@ -502,7 +502,7 @@ fn the_day_files_of_a_first_run_that_was_not_ended_are_given_again() {
     let mut daily = Daily::new();
     daily.street.house.serve();
     daily.added = vec![0, 3, 4];
-    let (world, disk) = Deadly::world(1000);
+    let (world, disk) = Frail::world(1000);
     drop(daily.run_on(world).unwrap());
     daily.street.house.wire.said();
     // Its outputs are in their places, so it is known also when the power fails.
@@ -514,7 +514,7 @@ fn the_day_files_of_a_first_run_that_was_not_ended_are_given_again() {
     // Nor where the same day was begun again and broke off, at whatever write.
     for writes in 0..40 {
         daily.added = vec![0, 3, 4];
-        let (world, disk) = Deadly::world(writes);
+        let (world, disk) = Frail::world(writes);
         drop(daily.run_on(world));
         disk.power_fails();
         daily.added = vec![6];
@@ -802,7 +802,7 @@ fn as_much_is_written_on_a_night_without_new_keys() {
         street.rows = (0..8).map(Some).collect();
         street.ask(&plan);
         street.rows = (new..8 + new).map(Some).collect();
-        let (world, disk) = Deadly::world(1000);
+        let (world, disk) = Frail::world(1000);
         street.ask_on(&plan, world).unwrap();
         1000 - disk.left()
     };

@@ -18,6 +18,8 @@ struct Body {
     bytes: Vec<u8>,
     /// As it is there for good.
     synced: Vec<u8>,
+    /// As it is there for good once it is synced. What was written before a sync that failed is not: no later sync brings it to the disk.
+    next: Vec<u8>,
     /// Whether it has a name for good.
     named: bool,
     /// The file that has its name for good, and the name that this one has for good, if that is another one.
@@ -32,6 +34,10 @@ type Shared = Arc<Mutex<Body>>;
 #[derive(Default)]
 pub struct FileSystem {
     files: BTreeMap<PathBuf, Shared>,
+    /// Those that were removed, and still have their names for good.
+    removed: BTreeMap<PathBuf, Shared>,
+    /// Folders that processes made, and whether they are there for good.
+    folders: BTreeMap<PathBuf, bool>,
     /// The next so many writes fail, for want of room.
     pub full: u32,
     /// Whether one of them has written its first half.
@@ -48,6 +54,19 @@ fn body(file: &Shared) -> std::sync::MutexGuard<'_, Body> {
     file.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Body {
+    fn new(bytes: Vec<u8>, named: bool) -> Self {
+        Self { synced: bytes.clone(), next: bytes.clone(), bytes, named, ..Self::default() }
+    }
+
+    fn write(&mut self, bytes: &[u8], at: usize) {
+        for image in [&mut self.bytes, &mut self.next] {
+            image.resize(image.len().max(at + bytes.len()), 0);
+            image[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+    }
+}
+
 impl FileSystem {
     /// The locks of a process that is gone are free.
     pub fn released(&mut self, process: usize) {
@@ -58,9 +77,9 @@ impl FileSystem {
     }
 
     /// The power fails: of what was not synced some of the first bytes are there, or all of them, or none. A file whose name was not synced
-    /// may be gone.
+    /// may be gone, and so may a folder be; one that was removed may be there.
     pub fn crash(&mut self, dice: &mut Dice) {
-        let files = std::mem::take(&mut self.files);
+        let (files, removed) = (std::mem::take(&mut self.files), std::mem::take(&mut self.removed));
         let mut renamed = Vec::new();
         for (path, file) in files {
             let mut now = body(&file);
@@ -76,7 +95,7 @@ impl FileSystem {
             if !now.named && dice.percent(50) {
                 continue;
             }
-            let kept = match now.bytes.strip_prefix(&now.synced[..]) {
+            let kept = match now.next.strip_prefix(&now.synced[..]) {
                 // It grew. How much of that is there depends on the dice alone, and not on how long a record is that holds what was found.
                 Some(more) => {
                     let torn = match dice.below(12) {
@@ -86,20 +105,35 @@ impl FileSystem {
                     };
                     [&now.synced[..], &more[..torn]].concat()
                 }
-                None if dice.percent(50) => now.bytes.clone(),
+                None if dice.percent(50) => now.next.clone(),
                 None => now.synced.clone(),
             };
-            (now.bytes, now.synced, now.named, now.locked) = (kept.clone(), kept, true, None);
+            *now = Body::new(kept, true);
             drop(now);
             self.files.insert(path, file);
         }
         for (path, file) in renamed {
             let Some(file) = file else { continue };
-            let mut now = body(&file);
-            (now.bytes, now.named, now.locked) = (now.synced.clone(), true, None);
-            drop(now);
+            let synced = std::mem::take(&mut body(&file).synced);
+            *body(&file) = Body::new(synced, true);
             self.files.insert(path, file);
         }
+        for (path, file) in removed {
+            if !self.files.contains_key(&path) && dice.percent(50) {
+                let bytes = std::mem::take(&mut body(&file).synced);
+                self.files.insert(path, Arc::new(Mutex::new(Body::new(bytes, true))));
+            }
+        }
+        let mut gone = Vec::new();
+        for (folder, named) in &mut self.folders {
+            if !std::mem::replace(named, true) && dice.percent(50) {
+                gone.push(folder.clone());
+            }
+        }
+        // What was in a folder is gone with it.
+        let is_there = |path: &Path| !gone.iter().any(|folder| path.starts_with(folder));
+        self.files.retain(|path, _| is_there(path));
+        self.folders.retain(|path, _| is_there(path));
     }
 
     /// A copy of the files as they are.
@@ -109,14 +143,14 @@ impl FileSystem {
 
     /// The files are those of a copy again, and nobody has them open.
     pub fn put_back(&mut self, copy: &[(PathBuf, Vec<u8>)]) {
-        let file =
-            |bytes: &Vec<u8>| Body { bytes: bytes.clone(), synced: bytes.clone(), named: true, ..Body::default() };
-        self.files = copy.iter().map(|(path, bytes)| (path.clone(), Arc::new(Mutex::new(file(bytes))))).collect();
+        let file = |bytes: &Vec<u8>| Arc::new(Mutex::new(Body::new(bytes.clone(), true)));
+        self.files = copy.iter().map(|(path, bytes)| (path.clone(), file(bytes))).collect();
+        self.removed.clear();
     }
 
     /// Everything is gone: the party has forgotten its run.
     pub fn wipe(&mut self) {
-        self.files.clear();
+        (self.files, self.removed, self.folders) = Default::default();
     }
 }
 
@@ -141,7 +175,10 @@ impl Seen {
 }
 
 impl Disk for Seen {
-    fn make_folder(&self, _: &Path) -> io::Result<()> {
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        self.touches("make", path);
+        let party = self.party();
+        self.sim.lock().disks[party].folders.insert(path.to_owned(), false);
         Ok(())
     }
 
@@ -161,7 +198,9 @@ impl Disk for Seen {
 
     fn has(&self, path: &Path) -> bool {
         let party = self.party();
-        self.sim.lock().disks[party].files.contains_key(path)
+        let disk = &self.sim.lock().disks[party];
+        // Folders of real files are there too.
+        disk.files.contains_key(path) || disk.folders.contains_key(path) || path.is_dir()
     }
 
     fn sync_name(&self, path: &Path) -> io::Result<()> {
@@ -169,10 +208,13 @@ impl Disk for Seen {
         let party = self.party();
         // It is the folder that is synced, with all names in it.
         let is_beside = |other: &Path| other.parent() == path.parent();
-        for (_, file) in self.sim.lock().disks[party].files.iter().filter(|(other, _)| is_beside(other)) {
+        let disk = &mut self.sim.lock().disks[party];
+        for (_, file) in disk.files.iter().filter(|(other, _)| is_beside(other)) {
             let mut file = body(file);
             (file.named, file.instead) = (true, None);
         }
+        disk.removed.retain(|other, _| !is_beside(other));
+        disk.folders.iter_mut().filter(|(other, _)| is_beside(other)).for_each(|(_, named)| *named = true);
         Ok(())
     }
 
@@ -190,7 +232,14 @@ impl Disk for Seen {
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.touches("remove", path);
         let party = self.party();
-        self.sim.lock().disks[party].files.remove(path).map(drop).ok_or_else(|| ErrorKind::NotFound.into())
+        let disk = &mut self.sim.lock().disks[party];
+        let file = disk.files.remove(path).ok_or(ErrorKind::NotFound)?;
+        let (named, instead) = (body(&file).named, body(&file).instead.take());
+        // What has the name for good is there again when the power fails.
+        let (before, from) = instead.map_or((None, path.to_owned()), |(before, from)| (before, from));
+        disk.removed.extend(before.map(|before| (path.to_owned(), before)));
+        disk.removed.extend(named.then_some((from, file)));
+        Ok(())
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -226,9 +275,7 @@ impl Write for Open {
                 return Err(ErrorKind::StorageFull.into());
             }
         };
-        let mut file = body(&self.file);
-        file.bytes.truncate(self.at);
-        file.bytes.extend_from_slice(&bytes[..n]);
+        body(&self.file).write(&bytes[..n], self.at);
         self.at += n;
         Ok(n)
     }
@@ -260,7 +307,9 @@ impl DiskFile for Open {
 
     fn cut(&mut self, size: u64) -> io::Result<()> {
         self.of.touches("cut", Path::new(""));
-        body(&self.file).bytes.resize(size as usize, 0);
+        let mut file = body(&self.file);
+        file.bytes.resize(size as usize, 0);
+        file.next.truncate(size as usize);
         self.at = size as usize;
         Ok(())
     }
@@ -272,17 +321,26 @@ impl DiskFile for Open {
         Ok(())
     }
 
+    fn write_all_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let behind = std::mem::replace(&mut self.at, at as usize);
+        let written = self.write_all(bytes);
+        self.at = behind;
+        written
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.of.touches("sync", Path::new(""));
         let mut state = self.of.sim.lock();
         let disk = &mut state.disks[self.party];
         if disk.failing > 0 {
             (disk.failing, disk.failed) = (disk.failing - 1, true);
+            let mut file = body(&self.file);
+            file.next = file.synced.clone();
             return Err(io::Error::other("the disk failed"));
         }
         drop(state);
         let mut file = body(&self.file);
-        file.synced = file.bytes.clone();
+        file.synced = file.next.clone();
         Ok(())
     }
 }

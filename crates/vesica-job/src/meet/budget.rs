@@ -5,7 +5,7 @@
 //! noise away. Example: with epsilon = 3 a majority over 36 runs has all of a million answers right with probability one half. A run that goes
 //! on after a break has the salt that it began with, sends the same noise again, and is counted once.
 
-use crate::disk::{self, DiskFile};
+use crate::disk::{self, DiskFile, rewrite};
 use crate::error::JobError;
 use crate::output::part;
 use crate::tell::control::Control;
@@ -52,9 +52,11 @@ pub fn spend(plan: &Plan, salt: &[u8; 32], world: &World, ctl: &Control) -> Resu
     // A line whose end was lost is whole, or it would have been refused. It gets an end before another line follows.
     let mut lines = String::from(if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
     missing.iter().for_each(|spent| lines += &(serde_json::to_string(spent).expect("a line is plain data") + "\n"));
-    let written = file.write_all(lines.as_bytes()).and_then(|()| file.sync());
-    // A new file needs its name on the disk too.
-    written.and_then(|()| world.disk.sync_name(&budget.path)).map_err(|error| failed(budget, error))
+    // What was found may be on the disk or not: who wrote it may have been killed before the sync, or failed in it. A new file needs its name there
+    // too.
+    let written = rewrite(&mut *file, 0..text.len() as u64).and_then(|()| file.write_all(lines.as_bytes()));
+    let synced = written.and_then(|()| file.sync());
+    synced.and_then(|()| world.disk.sync_name(&budget.path)).map_err(|error| failed(budget, error))
 }
 
 /// The file, locked as long as it is held, and what it says. So nobody reads a line that another run has half written, or before that one has.
@@ -118,8 +120,7 @@ fn failed(budget: &Budget, error: io::Error) -> JobError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::told::Told;
-    use std::sync::Arc;
+    use crate::frail::Frail;
     use vesica_session::Fault;
 
     /// Alice's plan, with so much to spend by runs of epsilon 0.1, and the folder of its budget.
@@ -137,16 +138,31 @@ mod tests {
 
     #[test]
     fn what_is_spent_is_spent_for_good() {
-        let (plan, dir, world, ctl) = plan(0.3);
-        let (told, path) = (Arc::new(Told::default()), dir.path().join("budget"));
-        let world = World { disk: told.clone(), ..world };
+        let (plan, dir, _, ctl) = plan(0.4);
+        let ((world, disk), path) = (Frail::world(1000), dir.path().join("budget"));
         // A process that made the file and could not bring its name to the disk has spent nothing.
-        told.name_fails();
+        disk.name_fails();
         assert!(spend(&plan, &[1; 32], &world, &ctl).is_err());
         for salt in [1, 2] {
             spend(&plan, &[salt; 32], &world, &ctl).unwrap();
-            assert!(told.is_for_good(&path));
+            assert!(disk.is_for_good(&path));
         }
+        // Nor has one whose sync failed. The same run finds its line when it goes on, and must not take it for one that is there for good.
+        for (salt, is_killed) in [(3, false), (4, true)] {
+            disk.sync_fails();
+            assert!(spend(&plan, &[salt; 32], &world, &ctl).is_err() && !disk.is_for_good(&path));
+            if is_killed {
+                // Killed in the middle of what it writes, which is what is there.
+                disk.revive(1);
+                assert!(spend(&plan, &[salt; 32], &world, &ctl).is_err());
+                disk.revive(1000);
+            }
+            spend(&plan, &[salt; 32], &world, &ctl).unwrap();
+            assert!(disk.is_for_good(&path));
+        }
+        disk.power_fails();
+        assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 4);
+        assert!(matches!(spend(&plan, &[5; 32], &world, &ctl), Err(JobError::Budget { .. })));
     }
 
     #[test]

@@ -190,7 +190,7 @@ impl ReadAt for Blocks {
 mod tests {
     use super::*;
     use crate::disk::Files;
-    use crate::disk::told::Told;
+    use crate::frail::Frail;
     use crate::seal::key::Given;
     use std::fs;
     use vesica_session::Error;
@@ -246,19 +246,19 @@ mod tests {
     #[test]
     fn what_is_finished_is_there_for_good() {
         let dir = tempfile::tempdir().unwrap();
-        let (told, ctl) = (Told::default(), Control::new(()));
+        let ((_, disk), ctl) = (Frail::world(1000), Control::new(()));
         let write = |name: &str| {
             let path = dir.path().join(name);
-            let mut out = Writer::create(&told, &path, KIND, &secret(), b"run", &ctl).unwrap();
+            let mut out = Writer::create(&*disk, &path, KIND, &secret(), b"run", &ctl).unwrap();
             out.write(&text()).unwrap();
             (path, out)
         };
         let (path, out) = write("finished");
         out.finish().unwrap();
-        assert!(told.is_for_good(&path));
+        assert!(disk.is_for_good(&path));
         let (path, out) = write("left");
         out.leave().unwrap();
-        assert!(!told.is_synced(&path));
+        assert!(!disk.is_synced(&path));
     }
 
     #[test]

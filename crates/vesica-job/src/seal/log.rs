@@ -16,8 +16,12 @@
 //! A process that is killed while it appends leaves a torn record. Reading ends before the first record that is not as
 //! it was sealed; a new stretch begins there, and what stood behind is cut off. So the torn record's number is used
 //! again, under another key.
+//!
+//! A process that is killed before it has synced a record, or whose sync failed, leaves one that looks like any other. The next one
+//! writes it over itself and syncs it before it goes by it ([`rewrite`]). That is the last record, since nobody appends
+//! behind one that is not there for good; and with the first record, and before it, the front.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, make_folders, rewrite, sync_folder};
 use crate::error::JobError;
 use crate::seal::file::{failed, remove};
 use crate::seal::key::{Front, Given, HOLDS_COINS, Opener, Sealer, Secret, TAG, magic, needs_secret};
@@ -65,16 +69,16 @@ impl Log {
         each: impl FnMut(u64, &[u8]) -> Result<(), JobError>,
     ) -> Result<Self, JobError> {
         let folder = path.parent().expect("a file in a folder");
-        disk.make_folder(folder).map_err(failed("cannot make the folder of", path))?;
+        make_folders(&**disk, folder).map_err(failed("cannot make the folder of", path))?;
         let mut file = locked(&**disk, path)?;
         let Front { magic, random } = front(path, kind, given, &mut *file)?;
         let secret = Arc::new(given.secret(&random));
         let (path, end) = (path.into(), Front::BYTES as u64);
         let mut log = Self { disk: disk.clone(), path, file, magic, secret, sealer: None, count: 0, end };
-        log.read(each)?;
-        // A process that was killed before it had synced a record, or whose sync failed, left one that looks like any other.
+        let last = log.read(each)?;
         if !log.is_empty() {
-            log.file.sync().map_err(failed("cannot write", &log.path))?;
+            let written = rewrite(&mut *log.file, last..log.end).and_then(|()| log.file.sync());
+            written.map_err(failed("cannot write", &log.path))?;
         }
         Ok(log)
     }
@@ -125,24 +129,33 @@ impl Log {
     /// # Errors
     /// Those of removing it.
     pub fn remove(self) -> Result<(), JobError> {
-        remove(&*self.disk, &self.path)
+        remove(&*self.disk, &self.path)?;
+        // What it was needed for is over, and an error would say that it is not. Only a failure of the power would bring it back.
+        let _ = self.disk.sync_name(&self.path);
+        Ok(())
     }
 
     /// Begins a stretch behind the records that are whole. Returns its first bytes, which are to be written with a
     /// record.
     ///
     /// The file's name is brought to the disk here, and not where the file is made: a process that was killed before it came
-    /// to that leaves a file that looks like any other, and with its name all records would be lost.
+    /// to that leaves a file that looks like any other, and with its name all records would be lost. So it is with its folder, and with the
+    /// front: they may have been left by whoever failed to sync them, and the first record has that synced again.
     fn begin(&mut self) -> Result<(Sealer, Vec<u8>), JobError> {
-        let cut = self.file.cut(self.end).and_then(|()| self.disk.sync_name(&self.path));
-        cut.map_err(failed("cannot write", &self.path))?;
+        let folder = self.path.parent().expect("a file in a folder");
+        let front = if self.is_empty() { 0..self.end } else { 0..0 };
+        let cut = self.file.cut(self.end).and_then(|()| rewrite(&mut *self.file, front));
+        let named = cut.and_then(|()| sync_folder(&*self.disk, folder)).and_then(|()| self.disk.sync_name(&self.path));
+        named.map_err(failed("cannot write", &self.path))?;
         let (sealer, random) = Sealer::new(&self.secret, &self.magic, &self.count.to_le_bytes(), self.count)?;
         Ok((sealer, [&STRETCH[..], &random].concat()))
     }
 
-    fn read(&mut self, mut each: impl FnMut(u64, &[u8]) -> Result<(), JobError>) -> Result<(), JobError> {
+    /// Hands over the records, and says where the last one begins that may not be there for good, with what stands before it that may not
+    /// either: its stretch, and the front.
+    fn read(&mut self, mut each: impl FnMut(u64, &[u8]) -> Result<(), JobError>) -> Result<u64, JobError> {
         let mut reader = BufReader::new(&mut self.file);
-        let (mut opener, mut end, mut bytes) = (None, self.end, Vec::new());
+        let (mut opener, mut end, mut bytes, mut last) = (None, self.end, Vec::new(), 0);
         while let Some(len) = next(&mut reader, &mut bytes).map_err(failed("cannot read", &self.path))? {
             end += (len.len() + bytes.len()) as u64;
             if let (STRETCH, Ok(random)) = (len, bytes.as_slice().try_into()) {
@@ -161,10 +174,11 @@ impl Log {
                 }
                 None => break,
             }
+            last = if self.count == 0 { 0 } else { self.end };
             self.count += 1;
             self.end = end;
         }
-        Ok(())
+        Ok(last)
     }
 }
 
@@ -270,7 +284,7 @@ fn read_up_to(file: &mut (impl Read + ?Sized), buf: &mut [u8]) -> io::Result<usi
 mod tests {
     use super::*;
     use crate::disk::Files;
-    use crate::disk::told::Told;
+    use crate::frail::Frail;
     use crate::seal::ledger::KIND;
     use crate::world::World;
     use std::fs;
@@ -510,33 +524,145 @@ mod tests {
         assert_eq!(open(&path, &Given::Nothing).unwrap().1, [b"first"]);
     }
 
+    /// The records of the log on a disk.
+    fn found(disk: &Arc<dyn Disk>, path: &Path) -> (Log, Vec<Vec<u8>>) {
+        let mut records = Vec::new();
+        let log = Log::open(disk, path, KIND, &Given::Nothing, |_, record| {
+            records.push(record.to_vec());
+            Ok(())
+        });
+        (log.unwrap(), records)
+    }
+
     /// Also where the process that made the file was killed, or failed, just before its name was on the disk: the next one cannot see that.
     #[test]
     fn a_record_is_there_for_good_with_the_name_of_its_file() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("log");
-        let told = Arc::new(Told::default());
-        let disk: Arc<dyn Disk> = told.clone();
-        let open = || Log::open(&disk, &path, KIND, &Given::Nothing, |_, _| Ok(())).unwrap();
+        let path = dir.path().join("new/log");
+        let (world, disk) = Frail::world(1000);
+        let open = || found(&world.disk, &path);
         drop(open());
-        assert!(told.is_synced(&path), "the front");
-        told.name_fails();
-        assert!(open().append(b"lost".to_vec()).is_err() && !told.is_for_good(&path));
-        let mut log = open();
+        assert!(disk.is_synced(&path), "the front");
+        // Whether the folder's name is synced or the file's.
+        for fails in [0, 1] {
+            let (mut log, _) = open();
+            if fails == 1 {
+                disk.sync_name(path.parent().unwrap()).unwrap();
+            }
+            disk.name_fails();
+            assert!(log.append(b"lost".to_vec()).is_err() && !disk.is_for_good(&path));
+        }
+        let (mut log, _) = open();
         for record in [&b"first record"[..], b"second"] {
             log.append(record.to_vec()).unwrap();
-            assert!(told.is_for_good(&path));
+            assert!(disk.is_for_good(&path));
         }
-        // A record is handed over once it is there for good, also where its writer could not sync it.
-        told.sync_fails();
-        assert!(log.append(b"third".to_vec()).is_err() && !told.is_synced(&path));
         drop(log);
-        let mut records = 0;
-        let log = Log::open(&disk, &path, KIND, &Given::Nothing, |_, _| {
-            records += 1;
-            Ok(())
-        });
-        assert!(log.is_ok() && records == 3 && told.is_for_good(&path));
+        disk.power_fails();
+        assert_eq!(open().1, [&b"first record"[..], b"second"]);
+    }
+
+    /// The folders of the file too, whichever of them a process was killed behind.
+    #[test]
+    fn a_record_is_there_for_good_with_the_folders_of_its_file() {
+        for writes in 0..20 {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("one/two/log");
+            let (world, disk) = Frail::world(writes);
+            let is_killed = Log::open(&world.disk, &path, KIND, &Given::Nothing, |_, _| Ok(())).is_err();
+            disk.revive(1000);
+            found(&world.disk, &path).0.append(b"first".to_vec()).unwrap();
+            assert!(disk.is_for_good(&path), "{writes} writes");
+            disk.power_fails();
+            assert_eq!(found(&world.disk, &path).1, [b"first"], "{writes} writes");
+            if !is_killed {
+                return;
+            }
+        }
+        panic!("it is killed again and again");
+    }
+
+    /// A record that is handed over is there for good, also where its writer could not sync it: the system may call such bytes clean, and syncs
+    /// them no more.
+    #[test]
+    fn a_record_whose_sync_failed_is_there_for_good_when_it_is_found() {
+        let whole: [&[u8]; 4] = [b"first", b"second", b"third", b"fourth"];
+        // The records that are there before, the one that is not synced, and whether one process writes them all.
+        for (before, is_one) in (0..3).flat_map(|before| [(before, false), (before, true)]) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("log");
+            let (world, disk) = Frail::world(10_000);
+            let mut log = found(&world.disk, &path).0;
+            for record in &whole[..before] {
+                log.append(record.to_vec()).unwrap();
+                if !is_one {
+                    log = {
+                        drop(log);
+                        found(&world.disk, &path).0
+                    };
+                }
+            }
+            // Also if the next one cannot sync it either.
+            disk.sync_fails();
+            assert!(log.append(whole[before].to_vec()).is_err() && !disk.is_synced(&path));
+            drop(log);
+            disk.sync_fails();
+            assert!(Log::open(&world.disk, &path, KIND, &Given::Nothing, |_, _| Ok(())).is_err());
+            let (log, records) = found(&world.disk, &path);
+            assert!(records == whole[..=before] && disk.is_for_good(&path), "{before} before it, {is_one}");
+            drop(log);
+            disk.power_fails();
+            let (mut log, records) = found(&world.disk, &path);
+            assert_eq!(records, whole[..=before]);
+            // And what follows it.
+            log.append(b"more".to_vec()).unwrap();
+            drop(log);
+            disk.power_fails();
+            assert_eq!(found(&world.disk, &path).1.len(), before + 2);
+        }
+    }
+
+    /// A front whose sync failed looks like any other, and without it no record can be read.
+    #[test]
+    fn a_front_whose_sync_failed_is_there_for_good_with_the_first_record() {
+        // Whether the first record's sync fails too, and the same process goes on.
+        for (fails, goes_on) in [(false, false), (true, false), (true, true)] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("log");
+            let (world, disk) = Frail::world(1000);
+            disk.sync_fails();
+            assert!(Log::open(&world.disk, &path, KIND, &Given::Nothing, |_, _| Ok(())).is_err());
+            let (mut log, _) = found(&world.disk, &path);
+            if fails {
+                disk.sync_fails();
+                assert!(log.append(b"lost".to_vec()).is_err());
+            }
+            if !fails || goes_on {
+                log.append(b"first".to_vec()).unwrap();
+            }
+            drop(log);
+            let records = found(&world.disk, &path).1;
+            disk.power_fails();
+            let after = found(&world.disk, &path).1;
+            assert!(after == records && after.len() == 1, "{fails}, {goes_on}");
+        }
+    }
+
+    /// A ledger of a run that is over is not there again: the next run would take its result for its own.
+    #[test]
+    fn a_log_that_was_removed_is_gone_for_good() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let (world, disk) = Frail::world(1000);
+        let mut log = found(&world.disk, &path).0;
+        log.append(b"first".to_vec()).unwrap();
+        log.remove().unwrap();
+        disk.power_fails();
+        assert!(!path.exists());
+        // Nobody is told of it where that could not be synced.
+        let log = found(&world.disk, &path).0;
+        disk.name_fails();
+        log.remove().unwrap();
     }
 
     #[test]

@@ -460,11 +460,8 @@ impl Ending {
         let path = &self.path;
         let renamed = self.disk.rename(&self.new, path).and_then(|()| self.disk.sync_name(path));
         renamed.map_err(Error::file("cannot write", path))?;
-        self.log.remove()?;
-        // The run is over, and an error would say that it is not. If the log is there again after a failure of the power, the next run tells what
-        // changed since the run before this one.
-        let _ = self.disk.sync_name(path);
-        Ok(())
+        // If it is there again after a failure of the power, the next run tells what changed since the run before this one.
+        Ok(self.log.remove()?)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::offer::unhex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vesica_job::disk::{read, replace};
+use vesica_job::disk::{read, replace, rewrite};
 use vesica_job::worlds::{Disk, DiskFile};
 use vesica_pir::Piano;
 use vesica_pir::piano::{Intent, Window};
@@ -104,7 +104,9 @@ impl Kept {
         let Some(good) = kept.replay(&entries, shape.answer_bytes()) else { return Ok(None) };
         // A process that was killed before it had synced an entry, or whose sync failed, left one that looks like any other. It is sent now as one
         // that may have been sent, and must not be forgotten from then on.
-        log.cut(good as u64).and_then(|()| log.sync()).map_err(Error::file("cannot write", &log_path))?;
+        let good = good as u64;
+        let written = log.cut(good).and_then(|()| rewrite(&mut *log, 0..good)).and_then(|()| log.sync());
+        written.map_err(Error::file("cannot write", &log_path))?;
         kept.files = Some(Files { disk: disk.clone(), log, log_path, path });
         if kept.window.is_over() && kept.waiting.is_empty() {
             return Ok(None);
@@ -245,8 +247,8 @@ fn remove_logs(disk: &dyn Disk, folder: &Path, but: Option<&Path>) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deadly::Deadly;
     use vesica_job::World;
+    use vesica_job::worlds::Frail;
     use vesica_pir::Flat;
     use vesica_pir::piano::Builder;
 
@@ -336,7 +338,7 @@ mod tests {
                 let mut kept = house.make();
                 before = Some((*kept.id(), kept.decide(&[1], &mut house.rng).unwrap()));
             }
-            let (world, disk) = Deadly::world(writes);
+            let (world, disk) = Frail::world(writes);
             let mut sent = Vec::new();
             let made = house.make_on(&world.disk);
             let id = made.as_ref().map(|kept| *kept.id()).ok();
@@ -374,6 +376,28 @@ mod tests {
                 waiting.iter().filter(|intent| (intent.number as usize) < must.len()).all(|one| must.contains(one))
             );
         }
+    }
+
+    /// A query whose sync failed is not sent. Whoever finds it sends it as one that may have been, and does not forget it from then on.
+    #[test]
+    fn a_query_whose_sync_failed_is_not_forgotten_once_it_is_sent() {
+        let mut house = House::new();
+        let (world, disk) = Frail::world(1000);
+        let mut kept = house.make_on(&world.disk).unwrap();
+        let first = kept.decide(&[3], &mut house.rng).unwrap();
+        kept.settle(&first, &house.answers(&first)).unwrap();
+        disk.sync_fails();
+        assert!(kept.decide(&[4, 5], &mut house.rng).is_err());
+        let log = files(&kept).log_path.clone();
+        drop(kept);
+        let open = || Kept::open(&world.disk, house.dir.path(), 7, house.shape).map(Option::unwrap);
+        // It is not sent by one that cannot sync it either.
+        disk.sync_fails();
+        assert!(open().is_err());
+        let sent = open().unwrap().take_waiting(usize::MAX);
+        assert!(sent.len() == 2 && disk.is_for_good(&log));
+        disk.power_fails();
+        assert_eq!(open().unwrap().take_waiting(usize::MAX), sent);
     }
 
     /// The log is cut at every byte, as a death in the middle of a write leaves it. Whatever was on the disk before a query was sent is

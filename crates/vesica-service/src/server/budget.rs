@@ -319,9 +319,6 @@ impl State {
             }
             Err(error) => return Err(Error::file("cannot open", path)(error)),
         };
-        // A server that was killed between giving the file its name and bringing that to the disk left one that looks like any other: its grants
-        // would be lost with the name.
-        disk.sync_name(path).map_err(Error::file("cannot write", path))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(Error::file("cannot read", path))?;
         let damaged = |why: String| Error::Damaged {
@@ -339,10 +336,8 @@ impl State {
         let broken_at = |place: usize| damaged(format!("its entry at byte {} is broken", FRONT + place * ENTRY));
         // The first entry of which no copy is whole: those after it must be of the same write.
         let mut broken: Option<usize> = None;
-        let mut whole = true;
         for (place, entry) in entries.iter().enumerate() {
             let copies = [0, 1].map(|copy| read_copy(generation, place as u64, copy, entry));
-            whole &= copies.iter().all(Option::is_some);
             match (copies.into_iter().flatten().next(), broken) {
                 (Some(record), Some(first)) if first + (record.before as usize) < place => {
                     return Err(broken_at(first));
@@ -365,10 +360,10 @@ impl State {
         }
         let today = day(state.time(now));
         state.turn(today);
-        // What follows a torn entry could not be told from damage; and the next start of the server is to know the clock.
-        if !whole || !goes_on && now.boot.is_some() {
-            state.renew()?;
-        }
+        // Of what was found nobody knows whether it is there for good: a server that was killed before it had brought an entry to the disk, or the name
+        // of the file, or failed in that, left them looking like any others. Besides, what follows a torn entry could not be told from damage, and the
+        // next start of the server is to know the clock.
+        state.renew()?;
         let long = !goes_on && last > 0 && today > last.saturating_add(LONG);
         let news = long.then(|| {
             format!(
@@ -698,11 +693,11 @@ fn make(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deadly::Deadly;
     use crate::refusal::{Pace, Remedy, remedy};
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
     use tempfile::TempDir;
+    use vesica_job::worlds::Frail;
 
     const KEY: &[u8] = b"the first key";
     const MUCH: u64 = u64::MAX;
@@ -1339,7 +1334,7 @@ mod tests {
                     let old = Record { client: [9; 16], key: id("key", KEY), keys: 0, day: 29_000, before: 0 };
                     make(&*World::default().disk, &path, 0, started, &vec![old; spare as usize]).unwrap();
                 }
-                let (world, disk) = Deadly::world(writes);
+                let (world, disk) = Frail::world(writes);
                 let mut serve = || {
                     let budget = Budget::open_at(&path, KEY, &world, &now)?;
                     for _ in 0..3 {
@@ -1362,6 +1357,26 @@ mod tests {
                 writes += 1;
             }
         }
+    }
+
+    /// A grant whose sync failed is none, and is found by the next server as if it were there for good. What that grants behind it is not lost.
+    #[test]
+    fn a_grant_whose_sync_failed_takes_none_with_it() {
+        let (_dir, path) = folder();
+        let (now, (world, disk)) = (at(30_000, 5), Frail::world(1000));
+        let open = || Budget::open_at(&path, KEY, &world, &now);
+        let grant = |budget: &Budget| budget.grant(&wish("alice", 10, MUCH), &now, Instant::now()).map(Result::unwrap);
+        grant(&open().unwrap()).unwrap();
+        let budget = open().unwrap();
+        disk.sync_fails();
+        assert!(grant(&budget).is_err());
+        drop(budget);
+        let budget = open().unwrap();
+        assert!(disk.is_for_good(&path));
+        grant(&budget).unwrap();
+        drop(budget);
+        disk.power_fails();
+        assert_eq!(open().unwrap().granted("alice").1, 30);
     }
 
     /// A server that is killed while it grants: what it said it granted is granted afterwards.

@@ -12,13 +12,13 @@ use vesica_net::Time;
 /// Bytes that are written over themselves at a time.
 const PIECE: u64 = 1 << 16;
 
-/// A disk. Nobody but the owner may read what is made on it.
+/// A disk. Nobody but the owner may read the files that are made on it.
 pub trait Disk: Debug + Send + Sync {
-    /// Makes a folder in one that is there. [`make_folders`] does what else belongs to it.
+    /// Makes a folder in one that is there, with a mode of which the system takes what it takes of all. [`make_folders`] does what else belongs to it.
     ///
     /// # Errors
     /// Those of the system; [`io::ErrorKind::AlreadyExists`].
-    fn make_folder(&self, path: &Path) -> io::Result<()>;
+    fn make_folder(&self, path: &Path, mode: u32) -> io::Result<()>;
 
     /// Opens a file to be read and written, and makes it if it is not there.
     ///
@@ -81,17 +81,18 @@ pub fn replace(disk: &dyn Disk, new: &Path, path: &Path, bytes: &[u8]) -> io::Re
     Ok(file)
 }
 
-/// Makes a folder, and those that it is in, where they are not there. On return they are there for good.
+/// Makes a folder, and those that it is in, where they are not there. On return those that this made are there for good. A folder that was there
+/// may be one of somebody who was killed just before that: [`sync_folder`].
 ///
 /// # Errors
 /// Those of the system.
-pub fn make_folders(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+pub fn make_folders(disk: &dyn Disk, path: &Path, mode: u32) -> io::Result<()> {
     let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !disk.has(folder);
     let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     // Who made the folder that they are in may have been killed before it was there for good.
     missing.last().and_then(|folder| folder.parent()).map_or(Ok(()), |folder| sync_folder(disk, folder))?;
     for folder in missing.into_iter().rev() {
-        match disk.make_folder(folder) {
+        match disk.make_folder(folder, mode) {
             // Somebody else makes it too.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made?,
@@ -223,8 +224,8 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 pub struct Files;
 
 impl Disk for Files {
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
-        DirBuilder::new().mode(0o700).create(path)
+    fn make_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
+        DirBuilder::new().mode(mode).create(path)
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {

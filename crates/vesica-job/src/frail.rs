@@ -184,11 +184,11 @@ impl Frail {
 }
 
 impl Disk for Frail {
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
+    fn make_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
         let mut good = locked(&self.0);
         good.alive()?;
         good.called(path)?;
-        Files.make_folder(path)
+        Files.make_folder(path, mode)
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -391,9 +391,9 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let folder = dir.path().join("one/two/three");
             let (_, disk) = Frail::world(writes);
-            let is_killed = make_folders(&*disk, &folder).is_err();
+            let is_killed = make_folders(&*disk, &folder, 0o700).is_err();
             disk.revive(100);
-            make_folders(&*disk, &folder).unwrap();
+            make_folders(&*disk, &folder, 0o700).unwrap();
             assert!(folder.is_dir());
             // The last one may lack its name for good: who puts a file there sees to that.
             disk::sync_folder(&*disk, &folder).unwrap();
@@ -416,7 +416,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (mode, folder) = (|mode| fs::Permissions::from_mode(mode), dir.path().join("one/two"));
         fs::set_permissions(dir.path(), mode(0o300)).unwrap();
-        make_folders(&Files, &folder).unwrap();
+        make_folders(&Files, &folder, 0o700).unwrap();
         disk::sync_folder(&Files, &dir.path().join("one")).unwrap();
         fs::set_permissions(dir.path(), mode(0o700)).unwrap();
         assert!(folder.is_dir());

@@ -175,7 +175,7 @@ impl Seen {
 }
 
 impl Disk for Seen {
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
+    fn make_folder(&self, path: &Path, _: u32) -> io::Result<()> {
         self.touches("make", path);
         let party = self.party();
         self.sim.lock().disks[party].folders.insert(path.to_owned(), false);

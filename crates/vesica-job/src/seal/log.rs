@@ -69,7 +69,7 @@ impl Log {
         each: impl FnMut(u64, &[u8]) -> Result<(), JobError>,
     ) -> Result<Self, JobError> {
         let folder = path.parent().expect("a file in a folder");
-        make_folders(&**disk, folder).map_err(failed("cannot make the folder of", path))?;
+        make_folders(&**disk, folder, 0o700).map_err(failed("cannot make the folder of", path))?;
         let mut file = locked(&**disk, path)?;
         let Front { magic, random } = front(path, kind, given, &mut *file)?;
         let secret = Arc::new(given.secret(&random));
@@ -475,8 +475,8 @@ mod tests {
     struct Ends(AtomicBool);
 
     impl Disk for Ends {
-        fn make_folder(&self, path: &Path) -> io::Result<()> {
-            Files.make_folder(path)
+        fn make_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
+            Files.make_folder(path, mode)
         }
 
         fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {

@@ -234,7 +234,8 @@ impl Disk for Seen {
         let party = self.party();
         let disk = &mut self.sim.lock().disks[party];
         let file = disk.files.remove(path).ok_or(ErrorKind::NotFound)?;
-        let (named, instead) = (body(&file).named, body(&file).instead.take());
+        let instead = body(&file).instead.take();
+        let named = body(&file).named;
         // What has the name for good is there again when the power fails.
         let (before, from) = instead.map_or((None, path.to_owned()), |(before, from)| (before, from));
         disk.removed.extend(before.map(|before| (path.to_owned(), before)));

@@ -11,4 +11,5 @@ pub use crate::seal::log::Log;
 pub use crate::tell::clock::{Clock, Times};
 pub use crate::threads::cores;
 pub use crate::world::{AtEnd, fill, random, scope};
+pub use vesica_program::on_disk;
 pub use vesica_spec::Share;

@@ -15,6 +15,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use vesica_program::on_disk;
 use zeroize::Zeroizing;
 
 /// The largest identity file that is read: a key and a long chain fit many times over.
@@ -213,7 +214,11 @@ impl Identity {
                 _ => bad(format!("identity file {}", path.display()), e.to_string(), "choose another folder"),
             };
             let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(failed)?;
-            if let Err(e) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
+            if let Err(e) = file
+                .write_all(text.as_bytes())
+                .and_then(|()| on_disk::contents(&file))
+                .and_then(|()| on_disk::name(&path))
+            {
                 // Half a key is worse than none.
                 let _ = std::fs::remove_file(&path);
                 return Err(failed(e));

@@ -1,8 +1,10 @@
-//! Programs of this user's that are started for what they print: an export of a database, a client of a vault. What is made of that, and how
-//! long it is waited for, is the caller's business.
+//! What the system does for others of this house: programs of this user's that are started for what they print, such as an export of a database or
+//! a client of a vault, and files that are to be there after a failure of power ([`on_disk`]). What is made of what a program prints, and how long
+//! it is waited for, is the caller's business.
 
 #![forbid(unsafe_code)]
 
+pub mod on_disk;
 mod said;
 
 pub use said::{Said, printable};

@@ -7,6 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
+use vesica_program::on_disk;
 
 /// A folder that only this process writes. Reading takes no lock.
 pub(crate) struct Folder {
@@ -66,7 +67,7 @@ impl Folder {
     /// Brings `file` to the disk, and then gives it its name.
     pub(crate) fn place(&self, file: NamedTempFile, name: &str) -> Result<()> {
         let path = self.path.join(name);
-        file.as_file().sync_all().map_err(Error::writing(&path))?;
+        on_disk::contents(file.as_file()).map_err(Error::writing(&path))?;
         file.persist(&path).map_err(|error| Error::writing(&path)(error.error))?;
         self.sync()
     }
@@ -80,7 +81,7 @@ impl Folder {
 
     /// Brings the names in the folder to the disk.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.lock.folder.sync_all().map_err(Error::writing(&self.path))
+        on_disk::names(&self.lock.folder, &self.path).map_err(Error::writing(&self.path))
     }
 
     /// Makes `manifest`, all of whose parts are there, that of the store. Then removes what no manifest names: parts of an

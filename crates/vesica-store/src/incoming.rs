@@ -12,6 +12,7 @@ use crate::store::read_manifest;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use vesica_program::on_disk;
 
 /// A store that a client copies into a folder.
 pub struct Incoming {
@@ -157,7 +158,7 @@ impl IncomingPart<'_> {
             return Err(Error::Unfetched { path: self.folder.path().into(), part: self.part.number });
         }
         // What an earlier transfer left may be longer.
-        let whole = self.file.set_len(self.part.bytes).and_then(|()| self.file.sync_all());
+        let whole = self.file.set_len(self.part.bytes).and_then(|()| on_disk::contents(&self.file));
         whole.map_err(Error::writing(&self.path))?;
         self.folder.place_bytes(self.sums.bytes(), &self.part.sums_name())?;
         let name = self.folder.path().join(self.part.file_name());

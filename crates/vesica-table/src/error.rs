@@ -1,5 +1,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
+pub use vesica_program::on_disk::folder;
 
 /// Whose fault an error of this crate is. The job maps it to its own, and so to the exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -212,14 +213,6 @@ impl Error {
             NotFound => Error::NoFolder { folder: folder(path), path: owned },
             _ => Error::Io { path: owned, verb: "write", fault: Fault::Config, source: error },
         }
-    }
-}
-
-/// The folder that `path` stands in.
-pub fn folder(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
     }
 }
 

@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::NamedTempFile;
+use vesica_program::on_disk;
 
 /// A file under way, readable by nobody else: in the output's folder and without a name, so that even a killed process
 /// leaves nothing of it. One that is killed in the moment between naming and renaming it leaves what the next run removes.
@@ -79,8 +80,7 @@ impl Stage {
 
     /// Brings the file to the disk.
     pub(crate) fn finish(self) -> Result<Staged, Error> {
-        let synced = self.file().sync_all();
-        synced.map_err(|e| Error::writing(&self.path, e))?;
+        on_disk::contents(self.file()).map_err(|e| Error::writing(&self.path, e))?;
         Ok(Staged::new(self.rows, move || self.commit()))
     }
 
@@ -90,8 +90,7 @@ impl Stage {
         let writing = |e| Error::writing(&path, e);
         let put = |temp: NamedTempFile<()>| {
             temp.persist(&path).map_err(|e| writing(e.error))?;
-            let folder = folder(&path);
-            File::open(&folder).and_then(|f| f.sync_all()).map_err(|e| Error::writing(&folder, e))
+            on_disk::name(&path).map_err(|e| Error::writing(&folder(&path), e))
         };
         let bytes = match temp {
             Temp::Unnamed(file, mode) => {

@@ -22,6 +22,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use tempfile::{Builder, NamedTempFile};
+use vesica_program::on_disk;
 
 /// How names end.
 const END: &str = ".part";
@@ -107,7 +108,7 @@ impl Begun {
         self.is_there()?;
         fs::remove_dir(self.inside().join(MARK))?;
         self.open.set_permissions(mode)?;
-        self.open.sync_all()
+        on_disk::names(&self.open, &self.path)
     }
 
     /// It stays, wherever it is, and is locked no more.

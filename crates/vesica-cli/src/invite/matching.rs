@@ -72,9 +72,7 @@ pub fn confirm(folder: &Path, invitation: &Invitation, reply: &Reply) -> Outcome
     })?;
     let confirmed = invitation.confirmed(&job, reply)?;
     ours(invitation, &job, folder)?;
-    if confirmed != job {
-        rewrite(&job_file, &confirmed)?;
-    }
+    rewrite(&job_file, &confirmed)?;
     output::tell(&compare(to, &invitation.words(reply)));
     output::result(&format!(
         "{job_file} is ready. When all six words are the same, you type:  vesica run {job_file}\n\

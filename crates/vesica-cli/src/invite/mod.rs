@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use vesica_job::JobError;
 use vesica_job::identity::{Fingerprint, Identity};
 use vesica_job::numbers::count;
+use vesica_job::rooms::on_disk;
 use vesica_spec::service::plan_ask;
 use vesica_spec::{Document, Head, Invitation, Proposal, Reply, SpecError, host_and_port, is_every_interface};
 
@@ -239,22 +240,29 @@ fn new_files(files: &[&Path]) -> Outcome {
 }
 
 fn write_new(path: &Path, text: &str) -> Outcome {
-    let new = std::fs::File::create_new(path);
-    new.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Failure::file("cannot write", path))
+    let written = std::fs::File::create_new(path).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        on_disk::contents(&file)
+    });
+    written.and_then(|()| on_disk::name(path)).map_err(Failure::file("cannot write", path))
 }
 
-/// Replaces the text of a document at once, and keeps who may read it.
+/// Replaces the text of a document at once and for good, and keeps who may read it. Where it says this already, whoever wrote that may have been
+/// killed before its name was on the disk.
 fn rewrite(path: &Path, text: &str) -> Outcome {
     let failed = || Failure::file("cannot write", path);
     // The file itself, where the name is a link.
     let path = path.canonicalize().map_err(failed())?;
+    if std::fs::read(&path).map_err(failed())? == text.as_bytes() {
+        return on_disk::name(&path).map_err(failed());
+    }
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut new = tempfile::NamedTempFile::new_in(folder).map_err(Failure::file("cannot write in", folder))?;
     new.write_all(text.as_bytes()).map_err(failed())?;
     let mode = path.metadata().map_err(failed())?.permissions();
-    new.as_file().set_permissions(mode).and_then(|()| new.as_file().sync_all()).map_err(failed())?;
+    new.as_file().set_permissions(mode).and_then(|()| on_disk::contents(new.as_file())).map_err(failed())?;
     new.persist(&path).map_err(|e| failed()(e.error))?;
-    Ok(())
+    on_disk::name(&path).map_err(failed())
 }
 
 /// A number that nobody could foresee: 32 hex digits.

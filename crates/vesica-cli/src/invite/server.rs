@@ -97,6 +97,7 @@ pub fn confirm(
         Some(_) => {}
     }
     if admitted == text {
+        rewrite(document, &admitted)?;
         return output::result(&format!("{shown} lets {to} in already, by this very reply.\n"));
     }
     if compared.is_none() {

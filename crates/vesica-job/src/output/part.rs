@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tempfile::NamedTempFile;
+use vesica_program::on_disk;
 use vesica_spec::SpecError;
 
 /// A file beside `path` that is to become it, and is gone if it does not.
@@ -70,7 +71,8 @@ pub fn replace_privately(path: &Path, bytes: &[u8]) -> Result<(), JobError> {
 }
 
 fn put(mut file: NamedTempFile, path: &Path, what: &'static str, bytes: &[u8]) -> Result<(), JobError> {
-    let written = file.write_all(bytes).and_then(|()| file.as_file().sync_all()).and_then(|()| Ok(file.persist(path)?));
-    let named = written.and_then(|_| std::fs::File::open(vesica_table::folder(path))?.sync_all());
+    let written =
+        file.write_all(bytes).and_then(|()| on_disk::contents(file.as_file())).and_then(|()| Ok(file.persist(path)?));
+    let named = written.and_then(|_| on_disk::name(path));
     named.map_err(|error| JobError::File { what, path: path.to_owned(), error })
 }

@@ -13,6 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use vesica_job::Event;
 use vesica_net::{SystemClock, Time};
+use vesica_program::on_disk;
 use vesica_spec::service::{AskPlan, By};
 
 /// The part of its time, one in so many, in which a client's user is told that an epoch ends.
@@ -57,6 +58,12 @@ pub fn copy(scheme: &'static dyn Scheme, described: &[u8], copying: &mut Copying
     let is_new = kept.ok().as_ref() != Some(&epoch);
     if is_new {
         vesica_job::rooms::replace(&plan.cache.join(epoch::NAME), &epoch.encode())?;
+    }
+    // Each of the two brings all names of the cache to the disk. Whoever wrote what is here already may have been killed before it did: its epoch
+    // would be asked under, and after a failure of power an older one would be the newest that this cache knows.
+    if is_known && !is_new {
+        let path = plan.cache.join(epoch::NAME);
+        on_disk::name(&path).map_err(Error::file("cannot write", &path))?;
     }
     let places = match (offer.by(), filter) {
         (By::Index, _) => Places::Numbers(scheme),
@@ -189,7 +196,7 @@ impl Copying<'_, '_> {
             bytes.extend_from_slice(chunk);
             Ok(())
         })?;
-        file.sync_all().map_err(failed("cannot write"))?;
+        on_disk::contents(&file).map_err(failed("cannot write"))?;
         std::fs::rename(&part, &path).map_err(Error::file("cannot write", &path))?;
         Ok((bytes, Some(copied)))
     }

@@ -8,9 +8,10 @@ use crate::{Error, Form, Staged, Written};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::collections::VecDeque;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use vesica_program::on_disk;
 
 /// The first rows of parts: places in the output, and the numbers of the input's files that rows come from there on.
 pub(crate) type Cuts = Arc<Mutex<VecDeque<(u64, usize)>>>;
@@ -185,8 +186,7 @@ impl FolderSink {
         }
         // Whoever took some away while it was moved is found out here.
         whole(&place, &place, parts)?;
-        let above = folder(&place);
-        File::open(&above).and_then(|above| above.sync_all()).map_err(|e| Error::writing(&above, e))?;
+        on_disk::name(&place).map_err(|e| Error::writing(&folder(&place), e))?;
         Ok(Written { path: place, rows, bytes })
     }
 }

@@ -376,6 +376,15 @@ mod tests {
         assert!(error.contains("with the key that \"echo\" prints: no private key in it"), "{error}");
     }
 
+    /// Partners pin it: it is not to be gone when they have.
+    #[test]
+    fn a_new_identity_outlives_a_failure_of_power() {
+        let dir = tempfile::tempdir().unwrap();
+        let witness = vesica_testkit::Witness::of(dir.path());
+        let (key, cert) = Identity::generate("alice").unwrap().write(dir.path()).unwrap();
+        [key, cert].iter().for_each(|path| witness.is_made(path).unwrap());
+    }
+
     #[test]
     fn nothing_is_overwritten() {
         let dir = tempfile::tempdir().unwrap();

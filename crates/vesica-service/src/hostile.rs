@@ -489,6 +489,7 @@ fn all_by(by: By) -> impl Iterator<Item = (&'static str, Private)> {
 
 pub(crate) const STORE: Kind = Kind { protocol: "ecdh-oprf", by: By::Key, private: Private::Both };
 const PIANO: Kind = Kind { protocol: "piano", by: By::Index, private: Private::Client };
+pub(crate) const COPIED: Kind = Kind { protocol: "simple-pir", ..PIANO };
 
 /// A server that spoilt one value, or one block of the directory, once saw which client had no output, fetched again or complained: it was told
 /// whether a client holds a key of its choice.

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use vesica_session::Fault;
 use vesica_store::*;
+use vesica_testkit::Witness;
 
 fn output(i: u64) -> [u8; 32] {
     *blake3::hash(&i.to_le_bytes()).as_bytes()
@@ -85,6 +86,32 @@ fn a_copy_is_the_store_byte_for_byte_and_only_what_is_new_is_copied_again() {
     assert_eq!(fetch(&rotated, &folder, usize::MAX), (1, true));
     assert!(same(theirs.path(), &folder));
     assert!(copy.find(&output(50_000)).unwrap().is_some(), "whoever has it open keeps it");
+}
+
+/// What is named is there for good: a part when it is whole, before the next is asked for, and the manifest when all parts are.
+#[test]
+fn a_store_and_its_copy_outlive_a_failure_of_power() {
+    let (theirs, ours) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [made, copied] = [&theirs, &ours].map(|dir| Witness::of(dir.path()));
+    server(theirs.path(), 40_000);
+    let store = add(theirs.path(), 50_000);
+    let all: Vec<String> = names(theirs.path()).into_iter().filter(|name| !name.starts_with('.')).collect();
+    assert_eq!(all.len(), 5);
+    all.iter().for_each(|name| made.is_put(&theirs.path().join(name)).unwrap());
+
+    let incoming = Incoming::open(ours.path(), store.manifest().clone()).unwrap();
+    let parts = &store.manifest().parts;
+    for number in incoming.missing() {
+        let mut part = incoming.resume(number, store.sums(number).unwrap().to_vec()).unwrap();
+        while part.next() < part.chunks() {
+            part.append(store.chunk(number, part.next()).unwrap()).unwrap();
+        }
+        part.finish().unwrap();
+        let whole = [parts[number].file_name(), parts[number].sums_name()];
+        whole.iter().for_each(|name| copied.is_put(&ours.path().join(name)).unwrap());
+    }
+    incoming.finish().unwrap();
+    all.iter().for_each(|name| copied.is_put(&ours.path().join(name)).unwrap());
 }
 
 proptest! {

@@ -254,6 +254,20 @@ mod tests {
     }
 
     #[test]
+    fn with_or_without_a_name_a_file_is_there_for_good() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.csv");
+        let witness = vesica_testkit::Witness::of(dir.path());
+        let named = || Stage { path: path.clone(), temp: Stage::named(&path).unwrap(), error: Arc::default(), rows: 0 };
+        let ways: [&dyn Fn() -> Stage; 2] = [&|| Stage::new(Some(path.clone())).unwrap(), &named];
+        // The second takes the place of the first.
+        for way in ways {
+            put(way(), b"rows");
+            witness.is_put(&path).unwrap();
+        }
+    }
+
+    #[test]
     #[cfg(target_os = "linux")]
     fn a_file_under_way_has_no_name() {
         let dir = tempfile::tempdir().unwrap();

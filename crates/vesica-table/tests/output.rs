@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 use vesica_table::{Error, Fault, Format, Output, Selection, Table, View, create};
+use vesica_testkit::Witness;
 
 const TEXT: &str = "id,v\na,1\nb,2\nc,3\n";
 
@@ -45,6 +46,22 @@ fn nothing_stands_there_before_commit_and_nothing_is_left_without() {
     assert_eq!(names(&dir), ["in.csv", "out.csv"]);
     assert_eq!((written.rows, written.bytes), (0, 5));
     assert_eq!(fs::read_to_string(&output.path).unwrap(), "id,v\n");
+}
+
+/// The ledger of a run is removed once its outputs are there, so they are there for good.
+#[test]
+fn what_was_committed_outlives_a_failure_of_power() {
+    let dir = dir();
+    let table = input(&dir);
+    let witness = Witness::of(dir.path());
+    for format in [Format::Csv, Format::Parquet] {
+        let output = Output { format: Some(format), ..Output::new(dir.path().join("out")) };
+        // The second time there is one to be replaced.
+        for rows in [&[Some(2)][..], &[Some(0), Some(1)]] {
+            write(&*table, &output, rows, 1 << 20).unwrap();
+            witness.is_put(&output.path).unwrap();
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use vesica_table::{Error, Format, Input, Memory, Output, Parts, Picks, Table, create, gather, open};
+use vesica_testkit::Witness;
 use vesica_types::RowId;
 
 /// The least part that a job may ask for.
@@ -71,6 +72,24 @@ fn parts_of_a_size_are_the_rows_in_their_order() {
     let again = open(&Input::new(&parquet.path)).unwrap();
     let keys = again.keys(&["id".into()], 1).unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>();
     assert_eq!(keys, picked.len());
+}
+
+/// With all its parts, and without what stands in a folder that is under way.
+#[test]
+fn a_folder_that_was_committed_outlives_a_failure_of_power() {
+    let dir = dir();
+    let rows: String = (0..60_000).map(|i| format!("{i},{}\n", "x".repeat(40))).collect();
+    let table = table(&file(&dir, "in.csv", format!("id,v\n{rows}")));
+    let witness = Witness::of(dir.path());
+    let picked: Vec<u64> = (0..60_000).collect();
+    for (name, workers) in [("one", 1), ("three.csv.gz", 3)] {
+        let place = dir.path().join(name);
+        // An empty folder gives way.
+        fs::create_dir(&place).unwrap();
+        in_turn(&*table, &output(&place, Parts::Bytes(MIB)), &picked, workers).unwrap();
+        assert!(names(&place).len() > 1);
+        witness.is_put(&place).unwrap();
+    }
 }
 
 #[test]

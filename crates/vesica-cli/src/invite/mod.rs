@@ -269,3 +269,34 @@ fn rewrite(path: &Path, text: &str) -> Outcome {
 fn number() -> Result<String, Failure> {
     vesica_job::fresh_number().map(|number| format!("{number:032x}")).map_err(Failure::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vesica_testkit::Witness;
+
+    #[track_caller]
+    fn done(outcome: Outcome) {
+        assert!(outcome.is_ok());
+    }
+
+    /// A reply is confirmed once: a document that went back to what it was would be confirmed again, by another line.
+    #[test]
+    fn documents_outlive_a_failure_of_power() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, link] = ["alice.toml", "link.toml"].map(|name| dir.path().join(name));
+        let witness = Witness::of(dir.path());
+        done(write_new(&path, "[mine]\n"));
+        witness.is_made(&path).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        for (named, text) in [(&path, "one"), (&link, "another")] {
+            done(rewrite(named, text));
+            witness.is_put(&path).unwrap();
+            // Whoever wrote it may have been killed before its name was on the disk.
+            witness.forget();
+            assert!(witness.is_named(&path).is_err());
+            done(rewrite(named, text));
+            witness.is_named(&path).unwrap();
+        }
+    }
+}

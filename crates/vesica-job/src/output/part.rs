@@ -76,3 +76,23 @@ fn put(mut file: NamedTempFile, path: &Path, what: &'static str, bytes: &[u8]) -
     let named = written.and_then(|_| on_disk::name(path));
     named.map_err(|error| JobError::File { what, path: path.to_owned(), error })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_saved_is_there_for_good() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("report.json");
+        let witness = vesica_testkit::Witness::of(dir.path());
+        let ways: [&dyn Fn() -> Result<(), JobError>; 3] =
+            [&|| save(&path, "cannot write the report", "{}"), &|| replace(&path, b"another"), &|| {
+                replace_privately(&path, b"a key")
+            }];
+        for way in ways {
+            way().unwrap();
+            witness.is_put(&path).unwrap();
+        }
+    }
+}

@@ -316,7 +316,35 @@ pub fn room_for(plan: &AskPlan, need: u64) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_ours;
+    use super::*;
+    use crate::hostile::{COPIED, House};
+    use vesica_job::{Control, World};
+    use vesica_testkit::Witness;
+
+    /// An epoch that a client has asked under is there for good: an older one in its place would let the server go back to that.
+    #[test]
+    fn the_epoch_of_a_client_outlives_a_failure_of_power() {
+        let mut house = House::with(COPIED, 50, "");
+        house.serve();
+        let plan = house.plan("cache");
+        let fetch = || crate::fetch(&plan, &World::default(), &Control::new(())).unwrap();
+        std::fs::create_dir(&plan.cache).unwrap();
+        let witness = Witness::of(&plan.cache);
+        let [epoch, offer] = [epoch::NAME, "offer.json"].map(|name| plan.cache.join(name));
+        assert!(fetch().new.is_some());
+        let mut files: Vec<_> = std::fs::read_dir(&plan.cache).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| !path.ends_with("lock"));
+        assert!(files.contains(&epoch) && files.contains(&offer) && files.len() == 3, "{files:?}");
+        files.iter().for_each(|path| witness.is_put(path).unwrap());
+        // Whoever wrote what is there, one of the two or both, may have been killed before its name was on the disk.
+        for gone in [None, Some(&epoch), Some(&offer)] {
+            gone.into_iter().for_each(|path| std::fs::remove_file(path).unwrap());
+            witness.forget();
+            fetch();
+            files.iter().for_each(|path| witness.is_named(path).unwrap());
+            gone.into_iter().for_each(|path| witness.is_put(path).unwrap());
+        }
+    }
 
     #[test]
     fn only_what_a_cache_calls_so_is_its_own() {

@@ -5,7 +5,9 @@
 //! ```
 //!
 //! The file belongs to whoever reads it: it may be renamed at any time, as logrotate does, and a new one is begun. What cannot
-//! be noted is not done: an error of [`Audit::write`] ends the answer.
+//! be noted is not done: an error of [`Audit::write`] ends the answer. A failure of power is another matter: a line is with the
+//! system when that goes on, and comes to the disk as the system brings it there, some seconds later. The last lines may be gone
+//! then, of what was done.
 
 use crate::error::Error;
 use serde::Serialize;

@@ -133,8 +133,10 @@ impl Kept {
         let (mut counts, mut at, end) = ([0; COUNTS], COUNTS as u64, blocks.text_len());
         blocks.read_exact_at(&mut counts, 0).ok()?;
         let [rows, distinct, empty, duplicates] = std::array::from_fn(|i| u64::from_le_bytes(counts.as_chunks().0[i]));
-        let most = rows.checked_sub(empty)?.checked_mul(how.of_a_row())?;
-        distinct.checked_add(duplicates).filter(|entries| *entries <= most)?;
+        // Every other row has a key, and some have several.
+        let least = rows.checked_sub(empty)?;
+        let most = least.checked_mul(how.of_a_row())?;
+        distinct.checked_add(duplicates).filter(|entries| (least..=most).contains(entries))?;
         let keys = Keys { rows, distinct, empty, duplicates, ruled: None };
         let (units, counted) = (self.start.sizes.units as usize, are_counted(&keys, how.duplicates));
         let file: Arc<dyn ReadAt> = Arc::new(blocks);
@@ -319,6 +321,30 @@ mod tests {
         bytes[..15].copy_from_slice(b"vesica units 3\n");
         assert!(!is_used(&bytes), "another format");
         assert!(is_used(&whole));
+    }
+
+    /// Each of the counts in front of the units follows from the others or from the units.
+    #[test]
+    fn counts_that_do_not_add_up_are_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let (.., kept) = made(&job(dir.path(), ""));
+        let blocks = kept.blocks().unwrap();
+        let mut text = vec![0; blocks.text_len() as usize];
+        blocks.read_exact_at(&mut text, 0).unwrap();
+        let mut is_used_with = |count: usize, more: u64| {
+            let words = text.as_chunks_mut().0;
+            words[count] = (u64::from_le_bytes(words[count]) + more).to_le_bytes();
+            let ctl = Control::new(());
+            let mut out = kept.writer(&ctl).unwrap();
+            out.write(&text).and_then(|()| out.finish()).unwrap();
+            let words = text.as_chunks_mut().0;
+            words[count] = (u64::from_le_bytes(words[count]) - more).to_le_bytes();
+            load(&kept).is_some()
+        };
+        assert!(is_used_with(0, 0));
+        for count in 0..COUNTS / 8 {
+            assert!(!is_used_with(count, 1), "count {count}");
+        }
     }
 
     #[test]

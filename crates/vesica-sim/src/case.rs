@@ -427,6 +427,16 @@ impl Case {
         self
     }
 
+    /// A party has removed a file. Without its ledger the count of what it answers begins anew, also where its process is killed before it says
+    /// that it is done.
+    pub fn removed(&mut self, party: usize, path: &Path) {
+        if path.extension().is_some_and(|name| name == "ledger")
+            && let Some(side) = self.sides.get_mut(party)
+        {
+            side.answered = 0.0;
+        }
+    }
+
     /// Something did not hold.
     pub fn fail(&mut self, what: String) {
         self.failures.push(what);

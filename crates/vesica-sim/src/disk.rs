@@ -232,7 +232,8 @@ impl Disk for Seen {
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.touches("remove", path);
         let party = self.party();
-        let disk = &mut self.sim.lock().disks[party];
+        let mut state = self.sim.lock();
+        let disk = &mut state.disks[party];
         let file = disk.files.remove(path).ok_or(ErrorKind::NotFound)?;
         let instead = body(&file).instead.take();
         let named = body(&file).named;
@@ -240,6 +241,7 @@ impl Disk for Seen {
         let (before, from) = instead.map_or((None, path.to_owned()), |(before, from)| (before, from));
         disk.removed.extend(before.map(|before| (path.to_owned(), before)));
         disk.removed.extend(named.then_some((from, file)));
+        state.case.removed(party, path);
         Ok(())
     }
 

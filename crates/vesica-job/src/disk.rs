@@ -94,7 +94,7 @@ pub fn make_folders(disk: &dyn Disk, path: &Path, mode: u32) -> io::Result<()> {
     for folder in missing.into_iter().rev() {
         match disk.make_folder(folder, mode) {
             // Somebody else makes it too.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && disk.has(folder) => {}
             made => made?,
         }
         sync_folder(disk, folder)?;

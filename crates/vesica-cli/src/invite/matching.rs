@@ -1,6 +1,6 @@
 //! An invitation to match two tables.
 
-use super::{Meant, Own, compare, in_folder, in_force, new_files, number, reachable, rewrite, write_new};
+use super::{Meant, Own, compare, in_folder, in_force, new_files, number, reachable, rewrite, stays, write_new};
 use crate::failure::{Failure, Outcome};
 use crate::flags::{Invite, OwnTable};
 use crate::output;
@@ -72,7 +72,11 @@ pub fn confirm(folder: &Path, invitation: &Invitation, reply: &Reply) -> Outcome
     })?;
     let confirmed = invitation.confirmed(&job, reply)?;
     ours(invitation, &job, folder)?;
-    rewrite(&job_file, &confirmed)?;
+    if confirmed == job {
+        stays(&job_file)?
+    } else {
+        rewrite(&job_file, &confirmed)?
+    }
     output::tell(&compare(to, &invitation.words(reply)));
     output::result(&format!(
         "{job_file} is ready. When all six words are the same, you type:  vesica run {job_file}\n\

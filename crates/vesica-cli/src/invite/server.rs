@@ -1,7 +1,7 @@
 //! An invitation to ask a service that was prepared. The server's document is the operator's: it changes only when they have compared
 //! the six words, for a running server lets a client in as soon as it stands there.
 
-use super::{compare, in_folder, new_files, number, reachable, rewrite, write_new};
+use super::{compare, in_folder, new_files, number, reachable, rewrite, stays, write_new};
 use crate::failure::{Failure, Outcome};
 use crate::flags::Invite;
 use crate::output;
@@ -97,7 +97,7 @@ pub fn confirm(
         Some(_) => {}
     }
     if admitted == text {
-        rewrite(document, &admitted)?;
+        stays(document)?;
         return output::result(&format!("{shown} lets {to} in already, by this very reply.\n"));
     }
     if compared.is_none() {

@@ -428,9 +428,11 @@ impl Case {
     }
 
     /// A party has removed a file. Without its ledger the count of what it answers begins anew, also where its process is killed before it says
-    /// that it is done. Who has removed that before it has its output goes on being counted.
+    /// that it is done. Who is to have an output and removes its ledger before that is there goes on being counted.
     pub fn removed(&mut self, party: usize, path: &Path) {
-        if path.extension().is_some_and(|name| name == "ledger") && party < self.sides.len() && self.has_output(party) {
+        let is_ledger = path.extension().is_some_and(|name| name == "ledger");
+        let Some(side) = self.sides.get(party) else { return };
+        if is_ledger && (side.wanted.is_none() || self.has_output(party)) {
             self.sides[party].answered = 0.0;
         }
     }

@@ -1,24 +1,22 @@
 //! The disk as an argument: what a ledger, a budget, a window and what is kept beside them need of it, and no more.
 
 use std::fmt::Debug;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vesica_net::Time;
+pub use vesica_program::on_disk::{Files, Folders};
 
 /// Bytes that are written over themselves at a time.
 const PIECE: u64 = 1 << 16;
 
 /// A disk. Nobody but the owner may read the files that are made on it.
-pub trait Disk: Debug + Send + Sync {
-    /// Makes a folder in one that is there, with a mode of which the system takes what it takes of all. [`make_folders`] does what else belongs to it.
-    ///
-    /// # Errors
-    /// Those of the system; [`io::ErrorKind::AlreadyExists`].
-    fn make_folder(&self, path: &Path, mode: u32) -> io::Result<()>;
+pub trait Disk: Folders + Debug + Send + Sync {
+    /// Whether there is such a file or folder.
+    fn has(&self, path: &Path) -> bool;
 
     /// Opens a file to be read and written, and makes it if it is not there.
     ///
@@ -32,24 +30,14 @@ pub trait Disk: Debug + Send + Sync {
     /// Those of the system.
     fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Whether there is such a file or folder.
-    fn has(&self, path: &Path) -> bool;
-
-    /// Puts the name of the new file at `path` on the disk: synced alone, a file may be whole and have no name after a crash. And of a file that was
-    /// removed there, that it was.
-    ///
-    /// # Errors
-    /// Those of its folder.
-    fn sync_name(&self, path: &Path) -> io::Result<()>;
-
     /// Gives the file at `from` the name `to`, in the place of a file that has it. Which of them has it after a crash is known when
-    /// [`Disk::sync_name`] has returned.
+    /// [`Folders::sync_name`] has returned.
     ///
     /// # Errors
     /// Those of the system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Removes the file. It may be there again after a crash, until [`Disk::sync_name`] has returned.
+    /// Removes the file. It may be there again after a crash, until [`Folders::sync_name`] has returned.
     ///
     /// # Errors
     /// Those of the system.
@@ -79,43 +67,6 @@ pub fn replace(disk: &dyn Disk, new: &Path, path: &Path, bytes: &[u8]) -> io::Re
     disk.rename(new, path)?;
     disk.sync_name(path)?;
     Ok(file)
-}
-
-/// Makes a folder, and those that it is in, where they are not there. On return those that this made are there for good. A folder that was there
-/// may be one of somebody who was killed just before that: [`sync_folder`].
-///
-/// # Errors
-/// Those of the system.
-pub fn make_folders(disk: &dyn Disk, path: &Path, mode: u32) -> io::Result<()> {
-    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !disk.has(folder);
-    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
-    // Who made the folder that they are in may have been killed before it was there for good.
-    missing.last().and_then(|folder| folder.parent()).map_or(Ok(()), |folder| sync_folder(disk, folder))?;
-    for folder in missing.into_iter().rev() {
-        match disk.make_folder(folder, mode) {
-            // Somebody else makes it too.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && disk.has(folder) => {}
-            made => made?,
-        }
-        sync_folder(disk, folder)?;
-    }
-    Ok(())
-}
-
-/// Puts the name of a folder on the disk.
-///
-/// # Errors
-/// Those of the folder that it is in.
-pub fn sync_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
-    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
-    // The root has no name.
-    let synced = folder.parent().map_or(Ok(()), |_| disk.sync_name(folder));
-    synced.or_else(|error| match error.kind() {
-        // A folder that this user may not read cannot be opened to be synced; and some systems, such as those of images that nobody writes to, sync
-        // no folders. What stands in either was as a rule put there by others, long before: who may use it is not refused for that.
-        PermissionDenied | InvalidInput | ReadOnlyFilesystem | Unsupported => Ok(()),
-        _ => Err(error),
-    })
 }
 
 /// Writes bytes of a file over themselves, so that the next sync brings them to the disk. Whoever finds bytes does not know whether a sync failed
@@ -219,13 +170,9 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// The system's files.
-#[derive(Clone, Copy, Debug)]
-pub struct Files;
-
 impl Disk for Files {
-    fn make_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
-        DirBuilder::new().mode(mode).create(path)
+    fn has(&self, path: &Path) -> bool {
+        path.exists()
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -234,15 +181,6 @@ impl Disk for Files {
 
     fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         Ok(Box::new(File::open(path)?))
-    }
-
-    fn has(&self, path: &Path) -> bool {
-        path.exists()
-    }
-
-    fn sync_name(&self, path: &Path) -> io::Result<()> {
-        let folder = path.parent().expect("a file in a folder");
-        File::open(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?.sync_all()
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -1,15 +1,19 @@
 //! A disk for tests, on which a process is killed at one of its writes, a sync fails, and the power too.
 
-use crate::disk::{self, Disk, DiskFile, Files};
+use crate::disk::{self, Disk, DiskFile, Files, Folders};
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vesica_program::on_disk;
 
 /// What tells a file from the others.
 type Id = (u64, u64);
+
+/// Writes of a story at most.
+const MOST_WRITES: u64 = 1000;
 
 /// What has a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,8 +41,9 @@ struct Good {
     bodies: BTreeMap<Id, Body>,
     /// Writes that are still done.
     left: u64,
-    /// Whether the next name cannot be brought to the disk, and the next file.
-    name_fails: bool,
+    /// The path whose name cannot be brought to the disk when that is next tried.
+    name_fails: Option<PathBuf>,
+    /// Whether the next file cannot be.
     sync_fails: bool,
 }
 
@@ -115,6 +120,22 @@ impl Frail {
         (World { disk: disk.clone(), ..World::default() }, disk)
     }
 
+    /// Tells a story whose process is killed at its first write, then one whose process is killed at its second, and so on until one is not killed.
+    /// The story says whether it was, and goes on with [`Frail::revive`]. It has the number of writes that were done.
+    ///
+    /// # Panics
+    /// If there are fewer than `least` writes, so that what is to be tried did not happen; if it is killed again and again.
+    pub fn at_each_write(least: u64, mut is_killed: impl FnMut(&World, &Self, u64) -> bool) {
+        for writes in 0..MOST_WRITES {
+            let (world, disk) = Self::world(writes);
+            if !is_killed(&world, &disk, writes) {
+                assert!(writes >= least, "{writes} writes, and {least} were to be tried");
+                return;
+            }
+        }
+        panic!("it is killed again and again");
+    }
+
     /// Writes that are still done.
     #[must_use]
     pub fn left(&self) -> u64 {
@@ -126,9 +147,10 @@ impl Frail {
         locked(&self.0).left = left;
     }
 
-    /// The next name cannot be brought to the disk.
-    pub fn name_fails(&self) {
-        locked(&self.0).name_fails = true;
+    /// The name of this path cannot be brought to the disk when that is next tried. Where it is tried once more, it is brought there: a folder is kept
+    /// by the journals of file systems, and not as bytes of which the system may forget that they are not on the disk.
+    pub fn name_fails(&self, path: &Path) {
+        locked(&self.0).name_fails = Some(path.to_owned());
     }
 
     /// The next file cannot be synced.
@@ -183,12 +205,41 @@ impl Frail {
     }
 }
 
-impl Disk for Frail {
+impl Folders for Frail {
     fn make_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
         let mut good = locked(&self.0);
         good.alive()?;
         good.called(path)?;
         Files.make_folder(path, mode)
+    }
+
+    fn is_folder(&self, path: &Path) -> bool {
+        Files.is_folder(path)
+    }
+
+    fn sync_name(&self, path: &Path) -> io::Result<()> {
+        let mut good = locked(&self.0);
+        good.alive()?;
+        if good.name_fails.take_if(|fails| fails == path).is_some() {
+            return Err(failed());
+        }
+        fs::metadata(on_disk::folder(path))?;
+        // It is the folder that is synced, with all names in it.
+        let beside: Vec<PathBuf> = good.names.keys().filter(|name| name.parent() == path.parent()).cloned().collect();
+        for name in beside {
+            // What was put there past this disk is there for good.
+            if let Some(Named::File(_)) = at(&name) {
+                good.keep(File::open(&name)?, fs::read(&name)?)?;
+            }
+            good.names.insert(name.clone(), at(&name));
+        }
+        Ok(())
+    }
+}
+
+impl Disk for Frail {
+    fn has(&self, path: &Path) -> bool {
+        Files.has(path)
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -203,28 +254,6 @@ impl Disk for Frail {
 
     fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         Files.read(path)
-    }
-
-    fn has(&self, path: &Path) -> bool {
-        Files.has(path)
-    }
-
-    fn sync_name(&self, path: &Path) -> io::Result<()> {
-        let mut good = locked(&self.0);
-        good.alive()?;
-        if std::mem::take(&mut good.name_fails) {
-            return Err(failed());
-        }
-        // It is the folder that is synced, with all names in it.
-        let beside: Vec<PathBuf> = good.names.keys().filter(|name| name.parent() == path.parent()).cloned().collect();
-        for name in beside {
-            // What was put there past this disk is there for good.
-            if let Some(Named::File(_)) = at(&name) {
-                good.keep(File::open(&name)?, fs::read(&name)?)?;
-            }
-            good.names.insert(name.clone(), at(&name));
-        }
-        Ok(())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -327,7 +356,8 @@ impl DiskFile for FrailFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{make_folders, read, replace, rewrite};
+    use crate::disk::{read, replace, rewrite};
+    use vesica_program::on_disk::{make_folder, make_missing, sync_folder};
 
     /// A file that takes the place of another one is whole before it does.
     #[test]
@@ -387,26 +417,30 @@ mod tests {
     /// Whoever makes folders is killed at each step, and another one goes on.
     #[test]
     fn folders_are_there_for_good_with_what_is_in_them() {
-        for writes in 0..20 {
-            let dir = tempfile::tempdir().unwrap();
-            let folder = dir.path().join("one/two/three");
-            let (_, disk) = Frail::world(writes);
-            let is_killed = make_folders(&*disk, &folder, 0o700).is_err();
-            disk.revive(100);
-            make_folders(&*disk, &folder, 0o700).unwrap();
-            assert!(folder.is_dir());
-            // The last one may lack its name for good: who puts a file there sees to that.
-            disk::sync_folder(&*disk, &folder).unwrap();
-            replace(&*disk, &folder.join("new"), &folder.join("file"), b"text").unwrap();
-            assert!(disk.is_for_good(&folder.join("file")), "{writes} writes");
-            disk.power_fails();
-            assert!(folder.join("file").exists(), "{writes} writes");
-            if !is_killed {
-                assert!(writes > 5);
-                return;
-            }
+        for is_one in [true, false] {
+            // The folder above, and of each of three that it is made and named.
+            Frail::at_each_write(7, |_, disk, writes| {
+                let dir = tempfile::tempdir().unwrap();
+                let folder = dir.path().join("one/two/three");
+                let make = || match is_one {
+                    true => make_folder(disk, &folder, 0o700),
+                    // The last one may lack its name for good: who puts a file there sees to that.
+                    false => make_missing(disk, &folder, 0o700),
+                };
+                let is_killed = make().is_err();
+                disk.revive(100);
+                make().unwrap();
+                assert!(folder.is_dir());
+                if !is_one {
+                    sync_folder(disk, &folder).unwrap();
+                }
+                replace(disk, &folder.join("new"), &folder.join("file"), b"text").unwrap();
+                assert!(disk.is_for_good(&folder.join("file")), "{writes} writes");
+                disk.power_fails();
+                assert!(folder.join("file").exists(), "{writes} writes");
+                is_killed
+            });
         }
-        panic!("it is killed again and again");
     }
 
     /// A folder that this user may put files into and not read.
@@ -416,8 +450,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (mode, folder) = (|mode| fs::Permissions::from_mode(mode), dir.path().join("one/two"));
         fs::set_permissions(dir.path(), mode(0o300)).unwrap();
-        make_folders(&Files, &folder, 0o700).unwrap();
-        disk::sync_folder(&Files, &dir.path().join("one")).unwrap();
+        make_folder(&Files, &folder, 0o700).unwrap();
+        sync_folder(&Files, &dir.path().join("one")).unwrap();
         fs::set_permissions(dir.path(), mode(0o700)).unwrap();
         assert!(folder.is_dir());
         assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);

@@ -61,7 +61,7 @@ pub use world::World;
 
 /// What a world is made of: for the service, and for tests that bring their own.
 pub mod worlds {
-    pub use crate::disk::{Disk, DiskFile};
+    pub use crate::disk::{Disk, DiskFile, Folders};
     #[doc(hidden)]
     pub use crate::frail::Frail;
     pub use crate::world::{Chance, Turns};

@@ -15,7 +15,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use vesica_program::on_disk;
+use vesica_program::on_disk::{self, Files};
 use zeroize::Zeroizing;
 
 /// The largest identity file that is read: a key and a long chain fit many times over.
@@ -201,7 +201,7 @@ impl Identity {
         let Some(fresh) = self.fresh.as_deref() else {
             return Err(bad(self.what.clone(), "it is in a file already".into(), "copy that file"));
         };
-        std::fs::create_dir_all(dir)
+        on_disk::make_folder(&Files, dir, 0o777)
             .map_err(|e| bad(format!("folder {}", dir.display()), e.to_string(), "choose a folder you may write to"))?;
         let make = |file: String, mode: u32, text: &str| {
             let path = dir.join(file);
@@ -381,7 +381,7 @@ mod tests {
     fn a_new_identity_outlives_a_failure_of_power() {
         let dir = tempfile::tempdir().unwrap();
         let witness = vesica_testkit::Witness::of(dir.path());
-        let (key, cert) = Identity::generate("alice").unwrap().write(dir.path()).unwrap();
+        let (key, cert) = Identity::generate("alice").unwrap().write(dir.path().join("new/keys")).unwrap();
         [key, cert].iter().for_each(|path| witness.is_made(path).unwrap());
     }
 

@@ -47,6 +47,9 @@ pub struct Place {
 }
 
 impl Buckets {
+    /// Bytes of a slot's body at most: a bucket is one record.
+    pub const MOST_BODY: usize = MOST_WIDTH / SLOTS - TAG;
+
     /// `count` buckets under a public `seed`, of which a slot has a body of `body` bytes behind its tag.
     ///
     /// # Errors

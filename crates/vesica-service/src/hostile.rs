@@ -158,9 +158,9 @@ pub(crate) fn put_back(from: &Path, to: &Path) {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     /// As [`NO_HINT`] says it, or the protocol's name alone; then "simple-pir" has a hint.
-    protocol: &'static str,
-    by: By,
-    private: Private,
+    pub(crate) protocol: &'static str,
+    pub(crate) by: By,
+    pub(crate) private: Private,
 }
 
 /// Keys of the list: row i has the key i·3, or the number i.
@@ -221,7 +221,7 @@ struct Ended {
 
 impl House {
     /// A service that is prepared honestly.
-    fn new(kind: Kind, rows: u64) -> Self {
+    pub(crate) fn new(kind: Kind, rows: u64) -> Self {
         Self::with(kind, rows, "")
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
 use vesica_job::JobError;
+use vesica_program::on_disk;
 use vesica_spec::service::{AskPlan, By, Hint, Private, Service, ServiceProtocol};
 use vesica_spec::{CurveName, Rules};
 
@@ -336,7 +337,8 @@ impl Offer {
     /// Those of renaming.
     pub fn become_current(folder: &Path) -> Result<(), Error> {
         let path = folder.join(NAME);
-        std::fs::rename(folder.join(NEXT), &path).map_err(Error::file("cannot write", &path))
+        let renamed = std::fs::rename(folder.join(NEXT), &path);
+        renamed.and_then(|()| on_disk::name(&path)).map_err(Error::file("cannot write", &path))
     }
 
     /// Writes the offer into `folder`, in the place of any that is there.

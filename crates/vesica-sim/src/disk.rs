@@ -2,11 +2,12 @@
 
 use crate::sim::{Dice, Seen};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::TryLockError;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use vesica_job::worlds::{Disk, DiskFile};
+use vesica_job::worlds::{Disk, DiskFile, Folders};
 
 /// What a process does that brings a name to the disk.
 pub const SYNC_NAME: &str = "sync the name of";
@@ -83,14 +84,16 @@ impl FileSystem {
         let mut renamed = Vec::new();
         for (path, file) in files {
             let mut now = body(&file);
-            if let Some((before, from)) = now.instead.take()
-                && dice.percent(50)
-            {
-                // It was renamed, and that is not there.
-                drop(now);
-                renamed.push((from, Some(file)));
-                renamed.push((path, before));
-                continue;
+            if let Some((before, from)) = now.instead.take() {
+                if dice.percent(50) {
+                    // It was renamed, and that is not there.
+                    drop(now);
+                    renamed.push((from, Some(file)));
+                    renamed.push((path, before));
+                    continue;
+                }
+                // It has the name of the other: one of them has it.
+                now.named |= before.is_some_and(|before| body(&before).named);
             }
             if !now.named && dice.percent(50) {
                 continue;
@@ -145,6 +148,7 @@ impl FileSystem {
     pub fn put_back(&mut self, copy: &[(PathBuf, Vec<u8>)]) {
         let file = |bytes: &Vec<u8>| Arc::new(Mutex::new(Body::new(bytes.clone(), true)));
         self.files = copy.iter().map(|(path, bytes)| (path.clone(), file(bytes))).collect();
+        self.folders = copy.iter().filter_map(|(path, _)| Some((path.parent()?.to_owned(), true))).collect();
         self.removed.clear();
     }
 
@@ -174,33 +178,21 @@ impl Seen {
     }
 }
 
-impl Disk for Seen {
+impl Folders for Seen {
     fn make_folder(&self, path: &Path, _: u32) -> io::Result<()> {
         self.touches("make", path);
         let party = self.party();
-        self.sim.lock().disks[party].folders.insert(path.to_owned(), false);
+        match self.sim.lock().disks[party].folders.entry(path.to_owned()) {
+            Entry::Vacant(folder) => drop(folder.insert(false)),
+            Entry::Occupied(_) => return Err(ErrorKind::AlreadyExists.into()),
+        }
         Ok(())
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        self.touches("open", path);
+    fn is_folder(&self, path: &Path) -> bool {
         let party = self.party();
-        let file = self.sim.lock().disks[party].files.entry(path.to_owned()).or_default().clone();
-        Ok(Box::new(Open { of: self.clone(), party, file, at: 0 }))
-    }
-
-    fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        self.touches("read", path);
-        let party = self.party();
-        let file = self.sim.lock().disks[party].files.get(path).cloned().ok_or(ErrorKind::NotFound)?;
-        Ok(Box::new(Open { of: self.clone(), party, file, at: 0 }))
-    }
-
-    fn has(&self, path: &Path) -> bool {
-        let party = self.party();
-        let disk = &self.sim.lock().disks[party];
         // Folders of real files are there too.
-        disk.files.contains_key(path) || disk.folders.contains_key(path) || path.is_dir()
+        self.sim.lock().disks[party].folders.contains_key(path) || path.is_dir()
     }
 
     fn sync_name(&self, path: &Path) -> io::Result<()> {
@@ -216,6 +208,29 @@ impl Disk for Seen {
         disk.removed.retain(|other, _| !is_beside(other));
         disk.folders.iter_mut().filter(|(other, _)| is_beside(other)).for_each(|(_, named)| *named = true);
         Ok(())
+    }
+}
+
+impl Disk for Seen {
+    fn has(&self, path: &Path) -> bool {
+        let party = self.party();
+        let disk = &self.sim.lock().disks[party];
+        // Folders of real files are there too.
+        disk.files.contains_key(path) || disk.folders.contains_key(path) || path.is_dir()
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.touches("open", path);
+        let party = self.party();
+        let file = self.sim.lock().disks[party].files.entry(path.to_owned()).or_default().clone();
+        Ok(Box::new(Open { of: self.clone(), party, file, at: 0 }))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.touches("read", path);
+        let party = self.party();
+        let file = self.sim.lock().disks[party].files.get(path).cloned().ok_or(ErrorKind::NotFound)?;
+        Ok(Box::new(Open { of: self.clone(), party, file, at: 0 }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -7,7 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
-use vesica_program::on_disk;
+use vesica_program::on_disk::{self, Files};
 
 /// A folder that only this process writes. Reading takes no lock.
 pub(crate) struct Folder {
@@ -51,8 +51,13 @@ impl Folder {
     /// # Errors
     /// Those of [`lock_folder`].
     pub(crate) fn lock(path: &Path) -> Result<Self> {
-        fs::create_dir_all(path).map_err(Error::writing(path))?;
-        Ok(Self { path: path.into(), lock: lock_folder(path)? })
+        on_disk::make_missing(&Files, path, 0o777).map_err(Error::writing(path))?;
+        let lock = lock_folder(path)?;
+        // Whoever wrote a manifest there had the folder there for good before: so each lookup in a copy need not wait for the disk.
+        if !path.join(NAME).exists() {
+            on_disk::sync_folder(&Files, path).map_err(Error::writing(path))?;
+        }
+        Ok(Self { path: path.into(), lock })
     }
 
     pub(crate) fn path(&self) -> &Path {

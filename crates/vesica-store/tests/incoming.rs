@@ -91,15 +91,17 @@ fn a_copy_is_the_store_byte_for_byte_and_only_what_is_new_is_copied_again() {
 /// What is named is there for good: a part when it is whole, before the next is asked for, and the manifest when all parts are.
 #[test]
 fn a_store_and_its_copy_outlive_a_failure_of_power() {
-    let (theirs, ours) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let [made, copied] = [&theirs, &ours].map(|dir| Witness::of(dir.path()));
-    server(theirs.path(), 40_000);
-    let store = add(theirs.path(), 50_000);
-    let all: Vec<String> = names(theirs.path()).into_iter().filter(|name| !name.starts_with('.')).collect();
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [made, copied] = [0, 1].map(|of| Witness::of(dirs[of].path()));
+    // With the folders that they are the first in.
+    let [theirs, ours] = [0, 1].map(|of| dirs[of].path().join("new"));
+    server(&theirs, 40_000);
+    let store = add(&theirs, 50_000);
+    let all: Vec<String> = names(&theirs).into_iter().filter(|name| !name.starts_with('.')).collect();
     assert_eq!(all.len(), 5);
-    all.iter().for_each(|name| made.is_put(&theirs.path().join(name)).unwrap());
+    all.iter().for_each(|name| made.is_put(&theirs.join(name)).unwrap());
 
-    let incoming = Incoming::open(ours.path(), store.manifest().clone()).unwrap();
+    let incoming = Incoming::open(&ours, store.manifest().clone()).unwrap();
     let parts = &store.manifest().parts;
     for number in incoming.missing() {
         let mut part = incoming.resume(number, store.sums(number).unwrap().to_vec()).unwrap();
@@ -108,10 +110,10 @@ fn a_store_and_its_copy_outlive_a_failure_of_power() {
         }
         part.finish().unwrap();
         let whole = [parts[number].file_name(), parts[number].sums_name()];
-        whole.iter().for_each(|name| copied.is_put(&ours.path().join(name)).unwrap());
+        whole.iter().for_each(|name| copied.is_put(&ours.join(name)).unwrap());
     }
     incoming.finish().unwrap();
-    all.iter().for_each(|name| copied.is_put(&ours.path().join(name)).unwrap());
+    all.iter().for_each(|name| copied.is_put(&ours.join(name)).unwrap());
 }
 
 proptest! {

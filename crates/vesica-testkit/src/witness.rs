@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use vesica_program::on_disk::{self, Synced};
 
 /// A file or a folder, whatever it is called: its device and its number there.
@@ -16,47 +18,64 @@ type Id = (u64, u64);
 /// simulated disk keeps, and knows nothing of a sync that does not go through [`on_disk`].
 pub struct Witness(PathBuf);
 
-/// What was brought to the disk, as it was then.
+/// What was brought to the disk, as it was just before.
 struct Seen {
     id: Id,
+    /// Nobody else gets its number.
+    _open: File,
     /// What it was called.
     path: PathBuf,
     of: Of,
 }
 
 enum Of {
-    /// A file of so many bytes, last written at this time.
+    /// A file with bytes of this hash, last written at this time.
     File(u64, (i64, i64)),
     /// A folder with these names.
     Folder(BTreeMap<OsString, Id>),
 }
 
-/// The folders that are watched, and what was seen in each. By path, as writers have threads of their own.
-static SEEN: Mutex<Vec<(PathBuf, Vec<Seen>)>> = Mutex::new(Vec::new());
+/// A folder that is watched.
+struct Watched {
+    folder: PathBuf,
+    seen: Vec<Seen>,
+    /// Folders that were in it before, which nobody else gets the numbers of.
+    before: BTreeMap<Id, File>,
+}
+
+/// All of them. By path, as writers have threads of their own.
+static WATCHED: Mutex<Vec<Watched>> = Mutex::new(Vec::new());
+
+fn watched() -> MutexGuard<'static, Vec<Watched>> {
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Witness {
     /// Watches all that is in `folder` and below, from here on.
     pub fn of(folder: &Path) -> Self {
         on_disk::witness(see);
         let folder = folder.canonicalize().expect("a folder");
-        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(seen.iter().all(|(watched, _)| *watched != folder), "each folder has one witness");
-        seen.push((folder.clone(), Vec::new()));
+        let mut all = watched();
+        assert!(all.iter().all(|watched| watched.folder != folder), "each folder has one witness");
+        all.push(Watched { folder: folder.clone(), seen: Vec::new(), before: BTreeMap::from_iter(folders(&folder)) });
         Self(folder)
     }
 
-    /// Forgets what it has seen.
+    /// Forgets what it has seen. The folders that there are were there before from here on.
     pub fn forget(&self) {
-        self.on(Vec::clear);
+        self.on(|watched| {
+            watched.seen.clear();
+            watched.before = BTreeMap::from_iter(folders(&watched.folder));
+        });
     }
 
     /// Fails unless the file or the folder was put where it is for good: it was whole on the disk under another name or none, and later its name
-    /// was there. All of a folder was before its folder had this name.
+    /// was there, and those of all new folders that it is in. All of a folder was before its folder had this name.
     ///
     /// # Errors
     /// What would be there after a failure of power, or could be after one at some moment.
     pub fn is_put(&self, path: &Path) -> Result<(), String> {
-        self.on(|seen| whole(seen, path, true).and_then(|at| named(seen, path, at)).map(drop))
+        self.on(|watched| whole(&watched.seen, path, true).and_then(|at| watched.named(path, at)))
     }
 
     /// Fails unless the file was made for good: it has its bytes, and later its name, which it may have had when it had no bytes yet.
@@ -64,7 +83,7 @@ impl Witness {
     /// # Errors
     /// What would be there after a failure of power.
     pub fn is_made(&self, path: &Path) -> Result<(), String> {
-        self.on(|seen| whole(seen, path, false).and_then(|at| named(seen, path, at)).map(drop))
+        self.on(|watched| whole(&watched.seen, path, false).and_then(|at| watched.named(path, at)))
     }
 
     /// Fails unless the bytes of the file were brought to the disk before it got its name. Whether that is there is another question.
@@ -72,56 +91,103 @@ impl Witness {
     /// # Errors
     /// As [`Witness::is_put`] has.
     pub fn is_whole(&self, path: &Path) -> Result<(), String> {
-        self.on(|seen| whole(seen, path, true).map(drop))
+        self.on(|watched| whole(&watched.seen, path, true).map(drop))
     }
 
-    /// Fails unless what the path calls has its name for good.
+    /// Fails unless what the path calls has its name for good, and so have the new folders that it is in.
     ///
     /// # Errors
     /// As [`Witness::is_put`] has.
     pub fn is_named(&self, path: &Path) -> Result<(), String> {
-        self.on(|seen| named(seen, path, 0).map(drop))
+        self.on(|watched| watched.named(path, 0))
     }
 
-    fn on<T>(&self, ask: impl FnOnce(&mut Vec<Seen>) -> T) -> T {
-        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-        ask(&mut seen.iter_mut().find(|(folder, _)| *folder == self.0).expect("a witness").1)
+    fn on<T>(&self, ask: impl FnOnce(&mut Watched) -> T) -> T {
+        ask(watched().iter_mut().find(|watched| watched.folder == self.0).expect("a witness"))
+    }
+}
+
+impl Watched {
+    /// Fails unless the path called on the disk what it calls now, at `from` or later, and the new folders that it is in have their names.
+    fn named(&self, path: &Path, from: usize) -> Result<(), String> {
+        named(&self.seen, path, from)?;
+        let this = id(&there(&self.folder)?);
+        for folder in path.ancestors().skip(1) {
+            let at = id(&there(folder)?);
+            if at == this || self.before.contains_key(&at) {
+                return Ok(());
+            }
+            named(&self.seen, folder, 0)?;
+        }
+        Err(format!("{}: it is not in {}", path.display(), self.folder.display()))
     }
 }
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        SEEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|(folder, _)| *folder != self.0);
+        watched().retain(|watched| watched.folder != self.0);
     }
 }
 
-/// Keeps what was brought to the disk, if it is watched.
-fn see(synced: Synced<'_>) {
-    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if seen.is_empty() {
-        return;
-    }
+/// Keeps what is brought to the disk, if it is watched. What others do meanwhile may be there or not.
+fn see(synced: Synced<'_>, bring: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
     let (Synced::Contents(open) | Synced::Names(open, _)) = synced;
-    let (Some(path), Ok(meta)) = (called(open), open.metadata()) else { return };
-    let Some((_, seen)) = seen.iter_mut().find(|(folder, _)| path.starts_with(folder)) else { return };
+    let path = called(open).filter(|path| watched().iter().any(|watched| path.starts_with(&watched.folder)));
+    let seen = path.map(|path| look(&synced, open, path)).transpose()?;
+    bring()?;
+    if let Some(seen) = seen
+        && let Some(watched) = watched().iter_mut().find(|watched| seen.path.starts_with(&watched.folder))
+    {
+        watched.seen.push(seen);
+    }
+    Ok(())
+}
+
+fn look(synced: &Synced<'_>, open: &File, path: PathBuf) -> io::Result<Seen> {
+    let (meta, at) = (open.metadata()?, opened(open));
     let of = match synced {
-        Synced::Contents(_) => Of::File(meta.len(), written(&meta)),
-        Synced::Names(..) => Of::Folder(names(&path)),
+        Synced::Contents(_) => Of::File(hash(&at)?, written(&meta)),
+        Synced::Names(..) => Of::Folder(names(&at)),
     };
-    seen.push(Seen { id: id(&meta), path, of });
+    // Opened once more: a copy of the same would share its lock.
+    Ok(Seen { id: id(&meta), _open: File::open(at)?, path, of })
+}
+
+/// A path to an open file, whatever it is called.
+fn opened(open: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", open.as_raw_fd()).into()
 }
 
 /// What an open file is called; of one without a name, a name that none has.
 fn called(open: &File) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/self/fd/{}", open.as_raw_fd())).ok()
+    fs::read_link(opened(open)).ok()
 }
 
-fn id(meta: &Metadata) -> Id {
-    (meta.dev(), meta.ino())
+/// A hash of the file's bytes.
+fn hash(path: &Path) -> io::Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    fs::read(path)?.hash(&mut hasher);
+    Ok(hasher.finish())
+}
+
+/// The folders in a folder, and in those.
+fn folders(folder: &Path) -> Vec<(Id, File)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let inside = entries.filter(|entry| entry.file_type().is_ok_and(|what| what.is_dir()));
+    let of = |entry: fs::DirEntry| {
+        let mut all = folders(&entry.path());
+        all.extend(File::open(entry.path()).and_then(|open| Ok((id(&open.metadata()?), open))).ok());
+        all
+    };
+    inside.flat_map(of).collect()
 }
 
 fn written(meta: &Metadata) -> (i64, i64) {
     (meta.mtime(), meta.mtime_nsec())
+}
+
+fn id(meta: &Metadata) -> Id {
+    (meta.dev(), meta.ino())
 }
 
 /// The names that a folder has.
@@ -146,8 +212,10 @@ fn whole(seen: &[Seen], path: &Path, before: bool) -> Result<usize, String> {
         let at = whole(seen, &path, before)?;
         last = last.max(named(seen, &path, at)?);
     }
+    let bytes =
+        if meta.is_file() { Some(hash(path).map_err(|why| format!("{}: {why}", path.display()))?) } else { None };
     let is_whole = |seen: &Seen| match &seen.of {
-        Of::File(bytes, at) => meta.is_file() && (*bytes, *at) == (meta.len(), written(&meta)),
+        Of::File(hash, at) => bytes == Some(*hash) && *at == written(&meta),
         Of::Folder(names) => meta.is_dir() && *names == inside,
     };
     let mut times = seen.iter().enumerate().filter(|(_, seen)| seen.id == id(&meta) && is_whole(seen)).peekable();
@@ -219,6 +287,43 @@ mod tests {
         on_disk::name(&path).unwrap();
         assert_eq!(put().unwrap_err(), "what is in it was not brought to the disk");
         assert!(witness.is_made(&path).is_err() && witness.is_whole(&path).is_err());
+    }
+
+    /// Also of the same length, and within the same moment.
+    #[test]
+    fn other_bytes_are_told_from_those_on_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let witness = Witness::of(dir.path());
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"text").unwrap();
+        on_disk::contents(&file).unwrap();
+        on_disk::name(&path).unwrap();
+        witness.is_made(&path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"n", 0).unwrap();
+        assert!(witness.is_made(&path).is_err());
+    }
+
+    #[test]
+    fn new_folders_have_their_names_too() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("old/older")).unwrap();
+        let witness = Witness::of(dir.path());
+        let folder = dir.path().join("old/older/new");
+        fs::create_dir_all(folder.join("newer")).unwrap();
+        let path = folder.join("newer/file");
+        on_disk::contents(&File::create(&path).unwrap()).unwrap();
+        on_disk::name(&path).unwrap();
+        let missing = || witness.is_made(&path).unwrap_err();
+        assert!(missing().contains("newer: its name was not"), "{}", missing());
+        on_disk::name(&folder.join("newer")).unwrap();
+        assert!(missing().contains("new: its name was not"), "{}", missing());
+        on_disk::name(&folder).unwrap();
+        witness.is_made(&path).unwrap();
+        witness.forget();
+        assert!(witness.is_named(&path).is_err());
+        on_disk::name(&path).unwrap();
+        witness.is_named(&path).unwrap();
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use vesica_job::JobError;
 use vesica_job::identity::Fingerprint;
 use vesica_job::numbers::count;
+use vesica_job::rooms::on_disk;
 use vesica_service::spelled;
 use vesica_spec::service::{ServePlan, Service};
 use vesica_spec::{Head, Invitation, Proposal, Reply, SpecError, Terms, host_and_port, is_every_interface};
@@ -42,7 +43,8 @@ pub fn invite(document: &Path, keys_a_day: u64, args: &Invite) -> Outcome {
 
     let letter = args.out.join(format!("{to}.invite"));
     new_files(&[&letter])?;
-    std::fs::create_dir_all(&args.out).map_err(Failure::file("cannot make the folder", &args.out))?;
+    on_disk::make_folder(&on_disk::Files, &args.out, 0o777)
+        .map_err(Failure::file("cannot make the folder", &args.out))?;
     write_new(&letter, &invitation.text())?;
     output::result(&format!(
         "{letter}: send it to {to}; nothing in it is secret.\n\n\

@@ -141,7 +141,7 @@ mod tests {
         let (plan, dir, _, ctl) = plan(0.4);
         let ((world, disk), path) = (Frail::world(1000), dir.path().join("budget"));
         // A process that made the file and could not bring its name to the disk has spent nothing.
-        disk.name_fails();
+        disk.name_fails(&path);
         assert!(spend(&plan, &[1; 32], &world, &ctl).is_err());
         for salt in [1, 2] {
             spend(&plan, &[salt; 32], &world, &ctl).unwrap();

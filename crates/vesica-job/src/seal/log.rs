@@ -21,7 +21,7 @@
 //! writes it over itself and syncs it before it goes by it ([`rewrite`]). That is the last record, since nobody appends
 //! behind one that is not there for good; and with the first record, and before it, the front.
 
-use crate::disk::{Disk, DiskFile, make_folders, rewrite, sync_folder};
+use crate::disk::{Disk, DiskFile, rewrite};
 use crate::error::JobError;
 use crate::seal::file::{failed, remove};
 use crate::seal::key::{Front, Given, HOLDS_COINS, Opener, Sealer, Secret, TAG, magic, needs_secret};
@@ -30,6 +30,7 @@ use std::fs::TryLockError;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use vesica_program::on_disk::{make_missing, sync_folder};
 
 /// Where a record's length would stand if a stretch did not begin there. A sealed record is never empty.
 const STRETCH: [u8; 4] = [0; 4];
@@ -69,7 +70,7 @@ impl Log {
         each: impl FnMut(u64, &[u8]) -> Result<(), JobError>,
     ) -> Result<Self, JobError> {
         let folder = path.parent().expect("a file in a folder");
-        make_folders(&**disk, folder, 0o700).map_err(failed("cannot make the folder of", path))?;
+        make_missing(&**disk, folder, 0o700).map_err(failed("cannot make the folder of", path))?;
         let mut file = locked(&**disk, path)?;
         let Front { magic, random } = front(path, kind, given, &mut *file)?;
         let secret = Arc::new(given.secret(&random));
@@ -283,7 +284,7 @@ fn read_up_to(file: &mut (impl Read + ?Sized), buf: &mut [u8]) -> io::Result<usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Files;
+    use crate::disk::{Files, Folders};
     use crate::frail::Frail;
     use crate::seal::ledger::KIND;
     use crate::world::World;
@@ -474,9 +475,23 @@ mod tests {
     #[derive(Debug, Default)]
     struct Ends(AtomicBool);
 
-    impl Disk for Ends {
+    impl Folders for Ends {
         fn make_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
             Files.make_folder(path, mode)
+        }
+
+        fn is_folder(&self, path: &Path) -> bool {
+            Files.is_folder(path)
+        }
+
+        fn sync_name(&self, path: &Path) -> io::Result<()> {
+            Files.sync_name(path)
+        }
+    }
+
+    impl Disk for Ends {
+        fn has(&self, path: &Path) -> bool {
+            Files.has(path)
         }
 
         fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -489,14 +504,6 @@ mod tests {
 
         fn read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
             Files.read(path)
-        }
-
-        fn has(&self, path: &Path) -> bool {
-            Files.has(path)
-        }
-
-        fn sync_name(&self, path: &Path) -> io::Result<()> {
-            Files.sync_name(path)
         }
 
         fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -543,13 +550,10 @@ mod tests {
         let open = || found(&world.disk, &path);
         drop(open());
         assert!(disk.is_synced(&path), "the front");
-        // Whether the folder's name is synced or the file's.
-        for fails in [0, 1] {
+        // The folder's name, and the file's.
+        for fails in [path.parent().unwrap(), &path] {
             let (mut log, _) = open();
-            if fails == 1 {
-                disk.sync_name(path.parent().unwrap()).unwrap();
-            }
-            disk.name_fails();
+            disk.name_fails(fails);
             assert!(log.append(b"lost".to_vec()).is_err() && !disk.is_for_good(&path));
         }
         let (mut log, _) = open();
@@ -565,21 +569,18 @@ mod tests {
     /// The folders of the file too, whichever of them a process was killed behind.
     #[test]
     fn a_record_is_there_for_good_with_the_folders_of_its_file() {
-        for writes in 0..20 {
+        // The folder above, of each of two that it is made and named, and the file: opened, cut, written and synced.
+        Frail::at_each_write(9, |world, disk, writes| {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("one/two/log");
-            let (world, disk) = Frail::world(writes);
             let is_killed = Log::open(&world.disk, &path, KIND, &Given::Nothing, |_, _| Ok(())).is_err();
             disk.revive(1000);
             found(&world.disk, &path).0.append(b"first".to_vec()).unwrap();
             assert!(disk.is_for_good(&path), "{writes} writes");
             disk.power_fails();
             assert_eq!(found(&world.disk, &path).1, [b"first"], "{writes} writes");
-            if !is_killed {
-                return;
-            }
-        }
-        panic!("it is killed again and again");
+            is_killed
+        });
     }
 
     /// A record that is handed over is there for good, also where its writer could not sync it: the system may call such bytes clean, and syncs
@@ -625,8 +626,10 @@ mod tests {
     /// A front whose sync failed looks like any other, and without it no record can be read.
     #[test]
     fn a_front_whose_sync_failed_is_there_for_good_with_the_first_record() {
-        // Whether the first record's sync fails too, and the same process goes on.
-        for (fails, goes_on) in [(false, false), (true, false), (true, true)] {
+        // Whether the first record's sync fails too, whether the same process goes on, and whether somebody finds the record before the power fails.
+        for (fails, goes_on, is_found) in
+            [(false, false, false), (false, false, true), (true, false, true), (true, true, false), (true, true, true)]
+        {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("log");
             let (world, disk) = Frail::world(1000);
@@ -641,10 +644,10 @@ mod tests {
                 log.append(b"first".to_vec()).unwrap();
             }
             drop(log);
-            let records = found(&world.disk, &path).1;
+            let records = if is_found { found(&world.disk, &path).1 } else { vec![b"first".to_vec()] };
             disk.power_fails();
             let after = found(&world.disk, &path).1;
-            assert!(after == records && after.len() == 1, "{fails}, {goes_on}");
+            assert!(after == records && after.len() == 1, "{fails}, {goes_on}, {is_found}");
         }
     }
 
@@ -661,7 +664,7 @@ mod tests {
         assert!(!path.exists());
         // Nobody is told of it where that could not be synced.
         let log = found(&world.disk, &path).0;
-        disk.name_fails();
+        disk.name_fails(&path);
         log.remove().unwrap();
     }
 

@@ -10,17 +10,15 @@
 
 use crate::error::Error;
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use vesica_job::Control;
-use vesica_job::disk::{Files, make_folders, sync_folder};
 use vesica_job::rooms::key::{Front, Given, Opener, Sealer, magic};
 use vesica_job::rooms::replace_privately;
 use vesica_job::rooms::{fill, random};
-use vesica_job::worlds::Disk;
 use vesica_oprf::function::ServerFunction;
+use vesica_program::on_disk::{self, Files};
 use vesica_spec::CurveName;
 use vesica_spec::service::{Secret as Place, ServePlan, Service, with_ending};
 use vesica_types::Secret;
@@ -350,12 +348,6 @@ pub fn either<T>(place: &Place, of: impl Fn(&Place) -> Result<Option<T>, Error>)
     }
 }
 
-/// Makes the folder of a key, as the store or others may have files there too. On return it is there for good, also if it was made by one that was
-/// killed before that.
-fn make_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
-    make_folders(disk, folder, 0o777).and_then(|()| sync_folder(disk, folder))
-}
-
 /// [`lock`] of the file with the secret of this use, in a folder that is made if it is not there, behind [`apart`].
 ///
 /// # Errors
@@ -366,7 +358,8 @@ pub fn lock_apart(plan: &ServePlan, of: Use) -> Result<fs::File, Error> {
         Use::Signatures => &plan.signer,
     };
     let folder = vesica_table::folder(&place.path);
-    make_folder(&Files, &folder).map_err(Error::file("cannot make the folder", &folder))?;
+    // The store or others may have files there too.
+    on_disk::make_folder(&Files, &folder, 0o777).map_err(Error::file("cannot make the folder", &folder))?;
     apart(plan, of)?;
     lock(place)
 }
@@ -441,7 +434,8 @@ pub fn save_next(
 /// # Errors
 /// Those of renaming.
 pub fn become_current(place: &Place) -> Result<(), Error> {
-    fs::rename(next(place).path, &place.path).map_err(Error::file("cannot write", &place.path))
+    let renamed = fs::rename(next(place).path, &place.path);
+    renamed.and_then(|()| on_disk::name(&place.path)).map_err(Error::file("cannot write", &place.path))
 }
 
 /// Whether the file is sealed by a key or a passphrase.
@@ -493,30 +487,10 @@ pub fn check_mode(path: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
-    use vesica_job::worlds::Frail;
     use vesica_spec::{KeyPlace, KeyProgram};
 
     fn place(dir: &Path, key: Option<&str>) -> Place {
         Place { path: dir.join("a.secret"), key: key.map(|name| dir.join(name).into()) }
-    }
-
-    /// Whoever makes the folder of a key is killed at each step, and another one puts the key there.
-    #[test]
-    fn the_folder_of_a_key_is_there_for_good() {
-        for writes in 0..10 {
-            let dir = tempfile::tempdir().unwrap();
-            let folder = dir.path().join("keys/of a service");
-            let (_, disk) = Frail::world(writes);
-            let is_killed = make_folder(&*disk, &folder).is_err();
-            disk.revive(100);
-            make_folder(&*disk, &folder).unwrap();
-            disk.power_fails();
-            assert!(folder.is_dir(), "{writes} writes");
-            if !is_killed {
-                return;
-            }
-        }
-        panic!("it is killed again and again");
     }
 
     #[test]

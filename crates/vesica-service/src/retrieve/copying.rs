@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use vesica_job::Event;
 use vesica_net::{SystemClock, Time};
-use vesica_program::on_disk;
+use vesica_program::on_disk::{self, Files};
 use vesica_spec::service::{AskPlan, By};
 
 /// The part of its time, one in so many, in which a client's user is told that an epoch ends.
@@ -25,9 +25,14 @@ const SOON: u32 = 10;
 /// Faults of the plan's files; a server that sends what cannot be.
 pub fn copy(scheme: &'static dyn Scheme, described: &[u8], copying: &mut Copying<'_, '_>) -> Result<Fetched, Error> {
     let (plan, offer) = (copying.plan, copying.offer);
-    std::fs::create_dir_all(&plan.cache).map_err(Error::file("cannot make the folder", &plan.cache))?;
+    let unmade = || Error::file("cannot make the folder", &plan.cache);
+    on_disk::make_missing(&Files, &plan.cache, 0o777).map_err(unmade())?;
     let lock = lock(&plan.cache)?;
     let kept = Epoch::load(offer, &plan.cache);
+    // Whoever wrote an epoch there had the folder there for good before: so each lookup need not wait for the disk.
+    if kept.is_err() {
+        on_disk::sync_folder(&Files, &plan.cache).map_err(unmade())?;
+    }
     let epoch = Epoch::decode(offer, described).map_err(Error::Sent)?;
     let retrieval = scheme.retrieval(offer.by(), &epoch)?;
     check_state(copying, &kept, &epoch)?;
@@ -328,8 +333,7 @@ mod tests {
         house.serve();
         let plan = house.plan("cache");
         let fetch = || crate::fetch(&plan, &World::default(), &Control::new(())).unwrap();
-        std::fs::create_dir(&plan.cache).unwrap();
-        let witness = Witness::of(&plan.cache);
+        let witness = Witness::of(house.dir.path());
         let [epoch, offer] = [epoch::NAME, "offer.json"].map(|name| plan.cache.join(name));
         assert!(fetch().new.is_some());
         let mut files: Vec<_> = std::fs::read_dir(&plan.cache).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -342,6 +346,8 @@ mod tests {
             witness.forget();
             fetch();
             files.iter().for_each(|path| witness.is_named(path).unwrap());
+            // So may whoever made the folder, if there is no epoch in it.
+            assert_eq!(witness.is_named(&plan.cache).is_ok(), gone == Some(&epoch));
             gone.into_iter().for_each(|path| witness.is_put(path).unwrap());
         }
     }

@@ -1,7 +1,7 @@
 //! From a table to the records of an epoch; no network.
 
 use super::epoch::{self, Epoch, Layout};
-use super::{Scheme, body_bytes, change, desk, has_reals, pad, reals, retrieval};
+use super::{Scheme, body_bytes, change, desk, has_reals, has_sums, pad, reals, retrieval};
 use crate::error::Error;
 use crate::offer::{Offer, hex};
 use crate::prepare::reading::{Read, Reader, Values};
@@ -15,8 +15,9 @@ use std::path::Path;
 use std::sync::Arc;
 use vesica_job::{Control, Event, World};
 use vesica_oprf::function::ServerFunction;
-use vesica_pir::bucket::Buckets;
+use vesica_pir::bucket::{Buckets, SLOTS};
 use vesica_pir::keyword::{Filter, TAG};
+use vesica_program::on_disk::{self, Files};
 use vesica_session::SessionRng;
 use vesica_spec::service::{By, Preset, Private, ServePlan};
 
@@ -56,7 +57,7 @@ pub struct Changed {
 pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Result<Prepared, Error> {
     let reader = Reader::open(plan, prepare::table(plan)?, true)?;
     // Two at once would put the table of one beside the hint of the other.
-    std::fs::create_dir_all(&plan.store).map_err(Error::file("cannot make the folder", &plan.store))?;
+    on_disk::make_folder(&Files, &plan.store, 0o777).map_err(Error::file("cannot make the folder", &plan.store))?;
     let _locked = vesica_store::lock_folder(&plan.store)?;
     let untold = Offer::settle(&plan.store)?;
     let plan = &prepare::settled(plan)?;
@@ -85,13 +86,9 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
             Some(same.and_then(|offer| offer.value_bytes).map_or(now, |bytes| bytes.max(now)))
         }
     };
-    if value_bytes.is_some_and(|bytes| bytes > MOST_VALUES) {
-        let why =
-            format!("the values of a row have up to {} bytes; the most is {MOST_VALUES}", value_bytes.unwrap_or(0));
-        return Err(Error::Setup(format!("service.values: {why}. Name fewer columns, or cut them into several rows")));
-    }
     let mut rng = world.rng()?;
     let mut offer = Offer::new(&plan.service, plan.keys.len(), value_bytes, 0, &public)?;
+    check_length(&offer)?;
     if let Some(signer) = &signer {
         // Two stores whose documents and keys are the same have two offers: what was signed for one is of no use to the other.
         let store = before.as_ref().and_then(Offer::store).unwrap_or_else(|| rng.bytes());
@@ -143,6 +140,28 @@ pub fn make(plan: &ServePlan, rotate: bool, world: &World, ctl: &Control) -> Res
     };
     let (product, unsealed) = (Product::Table(Box::new(made)), prepare::unsealed(plan, sealed));
     Ok(Prepared { offer, offer_changed, rows, empty, product, unsealed, before: stood })
+}
+
+/// Fails if the values of a row are longer than a record takes, or than the part of one that a row has: a service without a filter keeps several rows
+/// in a record.
+fn check_length(offer: &Offer) -> Result<(), Error> {
+    let bytes = offer.value_bytes.unwrap_or(0);
+    let (most, rows) = if offer.by() == By::Key && !has_sums(offer.kind()) {
+        let beside = body_bytes(offer) - bytes as usize;
+        (
+            Buckets::MOST_BODY.saturating_sub(beside),
+            format!(", {SLOTS} of which are fetched at once in \"{}\"", offer.protocol.name()),
+        )
+    } else {
+        (MOST_VALUES as usize, String::new())
+    };
+    if bytes as usize <= most {
+        return Ok(());
+    }
+    Err(Error::Setup(format!(
+        "service.values: the values of a row{rows} have up to {bytes} bytes; the most is {most}. Name fewer columns, cut them into several rows, or \
+         give a smaller service.value_bytes where values are shorter"
+    )))
 }
 
 /// What an epoch is that is made as a whole, besides its rows.
@@ -280,7 +299,6 @@ impl State {
         world: &World,
     ) -> Result<(), Error> {
         let (store, number) = (&plan.store, self.epoch.number);
-        std::fs::create_dir_all(store).map_err(Error::file("cannot make the folder", store))?;
         vesica_job::rooms::replace(&store.join(desk::table_name(number)), &self.table)?;
         if let Some(copy) = &self.copy {
             vesica_job::rooms::replace(&store.join(desk::hint_name(number)), copy)?;
@@ -478,5 +496,52 @@ impl Maker {
             }
         }
         Ok(bodies)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::hostile::{House, Kind};
+    use vesica_job::{Control, World};
+    use vesica_spec::service::{By, Private};
+    use vesica_testkit::Witness;
+
+    /// With the new folders that they are the first in, which may be those of two disks.
+    #[test]
+    fn a_new_store_and_its_key_outlive_a_failure_of_power() {
+        let house = House::new(Kind { protocol: "simple-pir", by: By::Key, private: Private::Both }, 30);
+        let at = |name| house.dir.path().join(name);
+        let mut plan = house.server.clone();
+        (plan.store, plan.secret.path) = (at("new/list.store"), at("keys/of the list/list.secret"));
+        let witness = Witness::of(house.dir.path());
+        crate::prepare(&plan, &Default::default(), &World::default(), &Control::new(())).unwrap();
+        let stored = std::fs::read_dir(&plan.store).unwrap().map(|entry| entry.unwrap().path());
+        let stored: Vec<_> = stored.filter(|path| !path.ends_with(".lock")).collect();
+        assert!(stored.len() > 3, "{stored:?}");
+        stored.iter().chain([&plan.secret.path]).for_each(|path| witness.is_put(path).unwrap());
+    }
+
+    /// Before anything is computed, with what the user may change.
+    #[test]
+    fn values_that_no_record_takes_are_refused_by_their_name() {
+        let named = |protocol, private| Kind { protocol, by: By::Key, private };
+        let kinds = [
+            // A bucket is a record of four rows: 66560 / 4 bytes, less a tag of the place, a tag of the row and a length.
+            (named("piano", Private::Client), 16_616),
+            (named("download", Private::Client), 16_616),
+            (named("simple-pir", Private::Client), 65_936),
+        ];
+        for (kind, most) in kinds {
+            let house = House::new(kind, 30);
+            let mut plan = house.server.clone();
+            let mut prepare = |bytes| {
+                plan.service.value_bytes = Some(bytes);
+                crate::prepare(&plan, &Default::default(), &World::default(), &Control::new(()))
+            };
+            let why = prepare(most + 1).unwrap_err().to_string();
+            assert!(why.contains("service.values: ") && why.contains(&format!("{} bytes", most + 1)), "{why}");
+            assert!(why.contains(&format!("the most is {most}. ")), "{why}");
+            prepare(most).unwrap();
+        }
     }
 }

@@ -214,7 +214,10 @@ impl Kept {
     pub fn end(&self) -> Result<(), Error> {
         let Some(Files { disk, log_path, path, .. }) = &self.files else { return Ok(()) };
         // The log goes first: a window without a log is used no more.
-        [log_path, path].into_iter().try_for_each(|path| disk.remove(path).map_err(Error::file("cannot remove", path)))
+        for path in [log_path, path] {
+            disk.remove(path).map_err(Error::file("cannot remove", path))?;
+        }
+        disk.sync_name(path).map_err(Error::file("cannot remove", path))
     }
 }
 
@@ -376,6 +379,22 @@ mod tests {
                 waiting.iter().filter(|intent| (intent.number as usize) < must.len()).all(|one| must.contains(one))
             );
         }
+    }
+
+    /// A window whose end is not there for good would be used again, and its hints a second time.
+    #[test]
+    fn a_window_that_has_ended_is_not_there_again() {
+        let mut house = House::new();
+        let (world, disk) = Frail::world(1000);
+        let mut kept = house.make_on(&world.disk).unwrap();
+        let _ = kept.decide(&[3], &mut house.rng).unwrap();
+        disk.name_fails(&files(&kept).path);
+        assert!(kept.end().is_err());
+        disk.power_fails();
+        assert!(house.open().is_some(), "its end was not synced");
+        kept.end().unwrap();
+        disk.power_fails();
+        assert!(house.open().is_none());
     }
 
     /// A query whose sync failed is not sent. Whoever finds it sends it as one that may have been, and does not forget it from then on.

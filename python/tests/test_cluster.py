@@ -184,6 +184,21 @@ def test_whatever_is_started_twice_is_counted_once_and_never_said_twice(
     assert not list((place / "storage").iterdir())
 
 
+def test_a_run_that_finds_too_few_is_forgotten(place: Path, port: int) -> None:
+    """Else the next night's run, with other files, would be refused for its ledger."""
+    made = tables(place, 300)
+    both = dict(zip(("alice", "bob"), jobs(port, learns=["alice", "bob"], limits={"max_keys": 600, "min_intersection": 250}, unit=100)))
+    both["alice"]["mine"]["resume"] = str(place / "resume")
+    thread, done = plain(SimpleNamespace(jobs=both, tables=made), "bob")
+    one = drive.of_files(Twice(), both["alice"], str(place / "alice"), place / "out", {}, {"storage": place / "storage", "workers": 2})
+    with pytest.raises(vesica.InputError, match="at least 250"):
+        one.run()
+    thread.join()
+    assert isinstance(done[0], vesica.InputError), done[0]
+    assert not [*(place / "storage").iterdir(), *(place / "resume").iterdir()]
+    assert not (place / "out").exists() or not list((place / "out").iterdir())
+
+
 def test_pieces_stand_where_they_were_made(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     run = start_of(port, limits={"max_keys": 8_000}, unit=1000)
     table = pa.table({"id": [f"key {n}" for n in range(1000)]})

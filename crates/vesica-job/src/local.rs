@@ -254,6 +254,7 @@ pub fn open(plan: &Plan, io: Io, ctl: &Control) -> Result<Local, JobError> {
     }
     // Asks for the columns, and reads nothing yet.
     drop(io.table.keys(&plan.keys, 1)?);
+    vesica_table::spellings(&io.table.schema(), &plan.keys).into_iter().for_each(|spelled| ctl.note(spelled));
     if let Some(column) = &plan.value {
         drop(io.table.keys(std::slice::from_ref(column), 1)?);
     }

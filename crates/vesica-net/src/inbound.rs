@@ -187,8 +187,8 @@ impl<'a> Inbound<'a> {
             return Err(Misbehaviour::TooLong { got: total as u64, limit: window as u64 });
         }
         line.allowance = line.allowance.checked_sub(total as u64 + MESSAGE).ok_or(Misbehaviour::Flood)?;
-        if !line.open && state.unasked().saturating_add(total) > self.shared.unasked {
-            return Err(Misbehaviour::Flood);
+        if let Some(key) = key {
+            state.unasked(key, total as u64, self.shared.unasked as u64)?;
         }
         let line = key.and_then(|key| state.lines.get_mut(&key));
         let line = line.ok_or(Misbehaviour::Contradiction("it sent a frame for a line that is not open"))?;

@@ -40,6 +40,8 @@ pub(crate) struct Line {
     pub queue: VecDeque<Vec<u8>>,
     /// The length of the message that is coming.
     pub coming: Option<u64>,
+    /// What the messages took that came, or began to, before this side opened the line.
+    unasked: u64,
     /// How much the peer may still send.
     pub allowance: u64,
     /// What was read and has not been granted again.
@@ -69,6 +71,7 @@ impl Line {
             ready: false,
             queue: VecDeque::new(),
             coming: None,
+            unasked: 0,
             allowance: full,
             owed: 0,
             granting: false,
@@ -100,6 +103,9 @@ pub(crate) struct State {
     pub ahead: usize,
     /// Lines that the peer has opened and this side has not.
     behind: usize,
+    /// What waits, or is on its way, on lines that this side has not opened: the bytes of messages, and [`MESSAGE`] for each. It is kept and not
+    /// added up: a peer that sends very many small ones would have all of them looked at for each.
+    unasked: u64,
 
     /// Lines to announce, lines with credit to grant, lines with something to send: what the writer does next.
     pub opens: VecDeque<u32>,
@@ -208,6 +214,7 @@ impl State {
         let line = self.lines.get_mut(&key).filter(|line| !line.open);
         let line = line.ok_or_else(|| Error::Bug(format!("line {name:?} to {peer} was opened twice")))?;
         line.open = true;
+        self.unasked -= std::mem::take(&mut line.unasked);
         if line.theirs.is_some() {
             self.behind -= 1;
         }
@@ -215,11 +222,16 @@ impl State {
         Ok(key)
     }
 
-    /// Bytes that wait, or are on their way, on lines that this side has not opened.
-    pub fn unasked(&self) -> usize {
-        let lines = self.lines.values().filter(|line| !line.open);
-        let bytes = |line: &Line| line.queue.iter().map(Vec::len).sum::<usize>() + line.coming.unwrap_or(0) as usize;
-        lines.map(bytes).fold(0, usize::saturating_add)
+    /// A message of `total` bytes begins on a line that this side has not opened, where no more than `most` bytes may wait on all such lines.
+    pub fn unasked(&mut self, key: u32, total: u64, most: u64) -> std::result::Result<(), Misbehaviour> {
+        let Some(line) = self.lines.get_mut(&key).filter(|line| !line.open) else { return Ok(()) };
+        let cost = total + MESSAGE;
+        if self.unasked + cost > most {
+            return Err(Misbehaviour::Flood);
+        }
+        line.unasked += cost;
+        self.unasked += cost;
+        Ok(())
     }
 
     /// The peer opens a line.
@@ -281,5 +293,28 @@ impl State {
         }
         line.wake();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Empty ones too, by what each takes besides its bytes.
+    #[test]
+    fn messages_that_nobody_asked_for_are_bounded() {
+        let (mut state, full, most) = (State::default(), 1 << 20, 10 * MESSAGE);
+        state.opened(7, "one", full).unwrap();
+        state.opened(8, "another", full).unwrap();
+        let [one, another] = ["one", "another"].map(|name| state.by_name[name]);
+        (0..10).for_each(|_| state.unasked(one, 0, most).unwrap());
+        for line in [one, another] {
+            assert!(matches!(state.unasked(line, 0, most), Err(Misbehaviour::Flood)));
+        }
+        // What came on a line is asked for when this side opens it.
+        state.open("one", full, &Party::new(1, "bob")).unwrap();
+        state.unasked(one, full, most).unwrap();
+        state.unasked(another, 9 * MESSAGE, most).unwrap();
+        assert!(matches!(state.unasked(another, 0, most), Err(Misbehaviour::Flood)));
     }
 }

@@ -183,7 +183,7 @@ impl<'a> Counter<'a> {
             Some((1, words)) => {
                 let words = String::from_utf8_lossy(words);
                 // What a stranger writes is shown on a terminal.
-                let why = words.chars().filter(|c| !c.is_control()).collect();
+                let why = vesica_net::printable(&words, MOST_WORDS);
                 Err(Error::Refused { server: self.server(), why })
             }
             _ => Err(self.ch.accuse(Misbehaviour::Malformed("answer")).into()),

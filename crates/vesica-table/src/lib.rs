@@ -79,6 +79,7 @@ pub use spill::{Blocks, MAX_BUCKETS, Slabs, Spill, Spilled};
 pub use spool::spool;
 pub use stage::{Staged, Written};
 pub use table::{Batches, Column, Emit, Facts, Form, Header, Piece, Pieces, RowIds, Selection, Stored, Table};
+pub use text::spellings;
 pub use threads::on_threads;
 pub use view::View;
 pub use widened::{Beside, Widened};

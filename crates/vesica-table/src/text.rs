@@ -61,6 +61,34 @@ pub(crate) fn check_keys<'a>(path: &Path, fields: impl Iterator<Item = &'a Field
     Ok(())
 }
 
+/// How the keys of a table are spelled, a sentence for each of these columns that another table may well hold in another type, and so in another
+/// spelling.
+pub fn spellings(schema: &Schema, keys: &[String]) -> Vec<String> {
+    let said = |name: &String| {
+        let kind = schema.field_with_name(name).ok()?.data_type();
+        let spelled = example(kind)?;
+        Some(format!(
+            "the key column {name:?} is of the type {kind}. Keys are compared as text, and {spelled}: the other side's must be spelled so too"
+        ))
+    };
+    keys.iter().filter_map(said).collect()
+}
+
+/// How a value of a type is spelled that people may spell otherwise.
+fn example(kind: &DataType) -> Option<String> {
+    use DataType::*;
+    match kind {
+        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) if *scale > 0 => {
+            Some(format!("its 17 is \"17.{}\"", "0".repeat(*scale as usize)))
+        }
+        Date64 => Some("a day is as \"2026-05-01T00:00:00\"".to_owned()),
+        Timestamp(_, None) => Some("a time is as \"2026-05-01T09:30:00\", without a zone".to_owned()),
+        Timestamp(_, Some(_)) => Some("a time is in UTC, as \"2026-05-01T07:30:00Z\"".to_owned()),
+        Boolean => Some("its values are \"true\" and \"false\"".to_owned()),
+        _ => None,
+    }
+}
+
 /// Refuses columns that cannot be values.
 pub(crate) fn check_values<'a>(path: &Path, mut fields: impl Iterator<Item = &'a Field>) -> Result<(), Error> {
     match fields.find(|field| !writable(field.data_type())) {
@@ -310,6 +338,38 @@ mod tests {
         spelling(&|| Arc::new(TimestampSecondArray::from(vec![1_777_627_800])), "2026-05-01T09:30:00");
         let decimal = || Decimal128Array::from(vec![-1_050]).with_precision_and_scale(9, 2).unwrap();
         spelling(&|| Arc::new(decimal()), "-10.50");
+    }
+
+    /// The text that the user is shown is that which keys have.
+    #[test]
+    fn a_column_that_others_may_spell_otherwise_is_named() {
+        let decimal = Decimal128Array::from(vec![1_700]).with_precision_and_scale(10, 2).unwrap();
+        let columns: [(&str, ArrayRef, Option<&str>); 8] = [
+            ("decimal", Arc::new(decimal), Some("17.00")),
+            ("date64", Arc::new(Date64Array::from(vec![1_777_593_600_000])), Some("2026-05-01T00:00:00")),
+            ("time", Arc::new(TimestampSecondArray::from(vec![1_777_627_800])), Some("2026-05-01T09:30:00")),
+            (
+                "zone",
+                Arc::new(TimestampMillisecondArray::from(vec![1_777_620_600_000]).with_timezone("+02:00")),
+                Some("2026-05-01T07:30:00Z"),
+            ),
+            ("boolean", Arc::new(BooleanArray::from(vec![true])), Some("true")),
+            ("date", Arc::new(Date32Array::from(vec![20_574])), None),
+            ("integer", Arc::new(Int64Array::from(vec![17])), None),
+            ("text", Arc::new(StringArray::from(vec!["17"])), None),
+        ];
+        for (name, column, shown) in columns {
+            let is = text(&column).unwrap().value(0).to_owned();
+            let batch = RecordBatch::try_from_iter([(name, column)]).unwrap();
+            let said = spellings(&batch.schema(), &[name.to_owned(), "none".to_owned()]);
+            assert_eq!(said.len(), usize::from(shown.is_some()), "{said:?}");
+            if let Some(shown) = shown {
+                assert!(
+                    is == shown && said[0].contains(&format!("\"{shown}\"")) && said[0].contains(name),
+                    "{is}: {said:?}"
+                );
+            }
+        }
     }
 
     /// What the crate `arrow-cast` writes; a time that belongs to a zone in UTC.

@@ -361,8 +361,10 @@ class Run:
         try:
             self.meeting.settle(found)
         except InputError:
-            # Too few keys are common: what was found may not be looked at, by nobody.
+            # Too few keys are common: what was found may not be looked at, by nobody. And the run is over: the next one is another.
             self.there.remove(work.name("found"))
+            self.meeting.abort("input")
+            self._end(work.run)
             raise
         matched = {unit: of_unit for unit, _, _, of_unit, _ in found}
         if self.all_learn:
@@ -378,11 +380,15 @@ class Run:
         if self.learns:
             report["outcome"]["output"] = self.source.written()
         report["cost"] += self.costs
-        self.meeting.forget()
-        for run in [*self.forgotten, work.run]:
-            lanes.forget(self.there, run)
-        self.begun.clear()
+        self._end(work.run)
         return Report.from_json(json.dumps(report))
+
+    def _end(self, run: str) -> None:
+        """Forgets a run that is over, and those that the other side has forgotten."""
+        self.meeting.forget()
+        for one in [*self.forgotten, run]:
+            lanes.forget(self.there, one)
+        self.begun.clear()
 
     def _enter(self, start: _core.Start) -> rows.Work:
         """What tasks are told of the run, which begins unless it is this one already."""

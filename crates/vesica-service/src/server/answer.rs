@@ -153,11 +153,13 @@ pub fn converse(answers: &Answers, link: Box<dyn PeerLink>, ctl: &Control) {
     let (told, stock) = answers.states.now();
     let allowed = Allowance::new(stock.records().is_some_and(|desk| desk.scheme.has_windows()));
     let session = ctl.session();
-    let mut talk = Talk { answers, session, told, link: &*link, requests: 0, refusals: 0, allowed };
+    let fetched = BTreeMap::new();
+    let mut talk = Talk { answers, session, told, link: &*link, requests: 0, refusals: 0, allowed, fetched };
     let who = link.peer().clone();
     let who = link.address().map_or_else(|| who.to_string(), |address| format!("{who} at {address}"));
     tracing::info!(session, client = who, "begin");
     let held = talk.hold();
+    let held = talk.note_fetched().and(held);
     tracing::info!(session, client = who, requests = talk.requests, "end");
     let Err(error) = held else { return };
     match &error {
@@ -183,6 +185,8 @@ struct Talk<'a> {
     requests: u64,
     refusals: u64,
     allowed: Allowance,
+    /// How many bytes of each part it has fetched, and in how many seconds, since that was last noted.
+    fetched: BTreeMap<u64, (u64, f64)>,
 }
 
 impl Talk<'_> {
@@ -214,6 +218,7 @@ impl Talk<'_> {
             // The lanes are watched, and this line, which rests meanwhile, is not.
             Question::Ask { keys, lanes } => self.ask(ch, keys, lanes, patience),
             Question::End => {
+                self.note_fetched()?;
                 messages::accept(ch)?;
                 let closed = self.link.close();
                 // The client has heard that it may go, so it is gone for good even if the connection breaks now.
@@ -315,7 +320,23 @@ impl Talk<'_> {
             bytes += chunk.len() as u64;
         }
         self.answers.metrics.fetched(bytes, self.past(start));
-        self.note(What::Fetched { part, bytes, seconds: self.past(start).as_secs_f64() })
+        let (all, seconds) = self.fetched.entry(part).or_default();
+        *all += bytes;
+        *seconds += self.answers.world.time.now().saturating_duration_since(start).as_secs_f64();
+        Ok(())
+    }
+
+    /// Notes what was fetched, a line a part. That is done before keys are answered and when the connection ends, and not for each copy: a client
+    /// that fetches one chunk again and again must not fill the disk.
+    fn note_fetched(&mut self) -> Result<(), Error> {
+        let fetched = std::mem::take(&mut self.fetched);
+        fetched.into_iter().try_for_each(|(part, (bytes, seconds))| self.note(What::Fetched { part, bytes, seconds }))
+    }
+
+    /// Notes that keys are asked for, and before that what was fetched.
+    fn note_asked(&mut self, keys: u64) -> Result<(), Error> {
+        self.note_fetched()?;
+        self.note(What::Asked { keys })
     }
 
     fn ask(&mut self, ch: &mut dyn Channel, keys: u64, lanes: u64, patience: &Patience) -> Result<(), Error> {
@@ -339,7 +360,7 @@ impl Talk<'_> {
             return self.refuse(ch, keys, &why);
         }
         // Noted before it is done: what cannot be noted is not done.
-        self.note(What::Asked { keys })?;
+        self.note_asked(keys)?;
         messages::accept(ch)?;
         let request = self.requests;
         self.requests += 1;
@@ -405,7 +426,7 @@ impl Talk<'_> {
             return self.refuse(ch, keys, &why);
         } else {
             // Noted before it is done. Where there is a function, this was noted when the keys were asked for.
-            self.note(What::Asked { keys })?;
+            self.note_asked(keys)?;
         }
         messages::accept(ch)?;
         let mut window = has_windows.then(|| self.tell_of_window(ch)).transpose()?;
@@ -494,7 +515,8 @@ impl Talk<'_> {
             return Ok(Err("it is no longer on the list of clients".to_owned()));
         };
         drop(guests);
-        let lifetime = self.answers.offer.lifetime_keys;
+        // Where there is no function, no key wears out by being asked.
+        let lifetime = self.answers.root.as_ref().map_or(u64::MAX, |_| self.answers.offer.lifetime_keys);
         let (allowed, a_minute) = ((guest.keys_a_day, guest.keys_at_first), guest.requests_a_minute);
         let taken = self.answers.budget.take(client, keys, allowed, a_minute, lifetime);
         let taken = taken.inspect_err(|_| self.answers.metrics.set_ready(false))?;
@@ -864,6 +886,30 @@ mod tests {
             let heard = cut.unwrap_err().to_string();
             assert!(heard.contains("served no more; run the command again"), "{heard}");
             assert!(came < end);
+        });
+    }
+
+    /// However often a client copies a part, a connection notes it once, with all of its bytes.
+    #[test]
+    fn a_client_that_copies_again_and_again_does_not_fill_the_audit() {
+        let (dir, offer, epoch) = house_of(ServiceProtocol::Download, 20);
+        let desk = Arc::new(Desk::open(dir.path(), &offer, 2).unwrap());
+        let answers = &service(dir.path(), Opened { offer, stock: desk, root: None }, 0, PATIENCE);
+        let ctl = &Control::new(());
+        let noted = || std::fs::read_to_string(dir.path().join("audit")).unwrap_or_default();
+        std::thread::scope(|scope| {
+            let (here, there) = link("mallory");
+            scope.spawn(move || converse(answers, here, ctl));
+            let mut counter = Counter::open(&*there).unwrap();
+            for _ in 0..5 {
+                let ch = counter.put(Question::Chunks { part: 0, from: 0 }).unwrap();
+                (0..epoch.copy.div_ceil(CHUNK as u64)).for_each(|_| drop(ch.recv(CHUNK).unwrap()));
+            }
+            assert!(!noted().contains("fetched"));
+            counter.put(Question::End).unwrap();
+            let noted = noted();
+            let lines: Vec<&str> = noted.lines().filter(|line| line.contains("fetched")).collect();
+            assert!(lines.len() == 1 && lines[0].contains(&format!("\"bytes\":{}", 5 * epoch.copy)), "{noted}");
         });
     }
 

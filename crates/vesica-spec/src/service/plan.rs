@@ -640,6 +640,20 @@ fn guests(spec: &ServerSpec) -> Result<Vec<GuestPlan>, SpecError> {
             let why = format!("{} and {} have one certificate: nobody could tell who asks", twin.name, guest.name);
             return refuse("mine.clients", why);
         }
+        // A certificate that an authority signed is one of both: names of hosts are compared without case and without a dot at the end.
+        let host = |guest: &GuestPlan| {
+            let is_signed = matches!(guest.trust, Some(TrustPlan::Ca(_)));
+            is_signed.then(|| guest.name.trim_end_matches('.').to_ascii_lowercase())
+        };
+        let own = host(guest);
+        let twin = own.as_ref().and_then(|_| guests[..at].iter().find(|other| host(other) == own));
+        if let Some(twin) = twin {
+            let why = format!(
+                "a certificate that an authority signed for {} is one for {} too: nobody could tell who asks; use other names, or fingerprints",
+                twin.name, guest.name
+            );
+            return refuse("mine.clients", why);
+        }
     }
     Ok(guests)
 }
@@ -1007,5 +1021,19 @@ output = { path = "hits.csv" }
         let two =
             SERVER.replace("clients = { ", "clients = { carol = { fingerprint = \"sha256:PIN\", keys_a_day = 1 }, ");
         assert!(server(&two).unwrap_err().message.contains("one certificate"));
+        // Names in which a certificate that an authority signed does not differ.
+        let signed = SERVER.replace("fingerprint = \"sha256:PIN\"", "ca = \"ca.pem\"");
+        let beside = |name: &str| {
+            signed
+                .replace("clients = { ", &format!("clients = {{ \"{name}\" = {{ ca = \"ca.pem\", keys_a_day = 1 }}, "))
+        };
+        for name in ["Alice", "alice.", "ALICE."] {
+            let refused = server(&beside(name)).unwrap_err();
+            assert!(
+                refused.field.as_deref() == Some("mine.clients") && refused.message.contains("an authority signed"),
+                "{name}"
+            );
+        }
+        server(&beside("carol")).unwrap();
     }
 }

@@ -138,7 +138,7 @@ impl Page {
         if audience == Audience::Own {
             sections.extend([timeline::section(report, other), quality(report)]);
         }
-        sections.extend([traffic::section(report, audience), security(report, audience), checks(report)]);
+        sections.extend([traffic::section(report, audience), security(report, audience), checks(report, audience)]);
         sections.extend(again(report, audience));
         Self {
             title: format!("{}, as {} saw it", report.job.id, report.job.party),
@@ -301,7 +301,7 @@ fn model(security: &str) -> String {
 }
 
 /// What had to be right for the run to end well: a run that ends otherwise has no report.
-fn checks(report: &Report) -> Section {
+fn checks(report: &Report, audience: Audience<'_>) -> Section {
     let (c, o) = (&report.chosen, &report.outcome);
     let hash: String = report.job.shared_hash.chars().take(16).collect();
     let mut list = vec![format!("Every party held the same agreement; it hashes to {hash}….")];
@@ -317,7 +317,9 @@ fn checks(report: &Report) -> Section {
     if c.peers.iter().all(|peer| peer.attempts == 1) && !c.peers.is_empty() {
         list.push("The job was done in one attempt: no connection broke.".to_owned());
     }
-    if let (Some(rows), Some(output)) = (o.matched_rows, &o.output)
+    // Whoever does not learn is not told by this, or by its absence, how many rows matched. An output of rows without a partner has as many by chance.
+    if let (Audience::Own, Some(rows), Some(output)) = (audience, o.matched_rows, &o.output)
+        && !matches!(c.join.as_str(), "anti" | "difference")
         && rows == output.rows
     {
         list.push("The output holds as many rows as were matched.".to_owned());

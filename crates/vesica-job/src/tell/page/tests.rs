@@ -157,6 +157,15 @@ fn a_page_for_the_peer_says_nothing_that_the_run_did_not_tell_it() {
         }
         assert!(text.contains("1,022") && text.contains("2,048"), "both were told how many keys there are:\n{text}");
     }
+    // Whether the output has as many rows as were matched is alice's own too, and says nothing of a join that holds the others.
+    let mut even = report.clone();
+    (even.outcome.matched_rows, even.outcome.output.as_mut().unwrap().rows) = (Some(7), 7);
+    let says = |report: &Report, audience| {
+        Page::of(report, None, audience).unwrap().markdown().contains("as many rows as were matched")
+    };
+    assert!(says(&even, Audience::Own) && !says(&even, Audience::Peer("bob")));
+    even.chosen.join = "anti".into();
+    assert!(!says(&even, Audience::Own));
     let mut both = report;
     both.revealed[0].to.push("bob".into());
     let shown = Page::of(&both, None, Audience::Peer("bob")).unwrap().html();

@@ -8,6 +8,7 @@ mod claims;
 mod defects;
 mod deny;
 mod dist;
+mod documents;
 mod errors;
 mod fuzz;
 mod headers;

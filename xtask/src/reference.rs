@@ -1,7 +1,7 @@
-//! What is generated and checked in: the schemas, the references of commands, errors and Python, the protocol
+//! What is generated and checked in: the schemas, the references of services, commands, errors and Python, the protocol
 //! table, the notebook.
 
-use crate::{Chore, built, errors, headers, output};
+use crate::{Chore, built, documents, errors, headers, output};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -44,6 +44,10 @@ pub fn generate(root: &Path, check: bool) -> Chore {
         ("schema/service.schema.json", output(&program, &["schema", "service"])?),
         ("schema/client.schema.json", output(&program, &["schema", "client"])?),
         ("schema/report.schema.json", output(&program, &["schema", "report"])?),
+        (
+            "docs/src/reference/service.md",
+            documents::page(&output(&program, &["schema", "service"])?, &output(&program, &["schema", "client"])?)?,
+        ),
         ("docs/src/reference/cli.md", command(&program)?),
         ("docs/src/reference/protocols.md", protocols(root)?),
         ("docs/src/reference/errors.md", errors::page(root)?),

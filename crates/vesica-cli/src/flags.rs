@@ -311,7 +311,7 @@ pub struct OwnTable {
 /// party or waits for its call, checks who it is, and compares the jobs. For that the other party must run `vesica check
 /// --peer` or `vesica run` at the same time. A run that is met in this way goes on waiting for yours. Where both check,
 /// they also find out whether somebody stands between them and passes on what they say. Where one of them runs, that is
-/// found out when both run. No data moves.
+/// found out when both run. No row is matched; each side hears how many distinct keys the other has.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  vesica check alice.toml\n  vesica check alice.toml --peer")]
 pub struct Check {

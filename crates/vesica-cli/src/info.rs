@@ -22,7 +22,7 @@ pub fn run(_: Info) -> Outcome {
         ("available", format!("{}; VESICA_CPU=name chooses one", host.cpu_available.join(", "))),
         ("protocols", protocols.join(", ")),
         ("curves", curves.join(", ")),
-        ("tables", "CSV (plain, .gz, .zst), Parquet, Arrow IPC; CSV from standard input".to_owned()),
+        ("tables", "CSV (plain, .gz, .zst), Parquet, Arrow IPC; all of them from standard input too".to_owned()),
         (
             "security",
             "semi-honest; malicious with rr22, ot, mini-psi and bc22; 128 bits computational, 40 bits statistical"

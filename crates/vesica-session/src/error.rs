@@ -17,7 +17,7 @@ pub enum Fault {
     Peer,
     /// This program.
     Bug,
-    /// Somebody pressed Ctrl-C here.
+    /// Somebody pressed Ctrl-C here, or ended the command by SIGTERM or SIGHUP.
     Interrupted,
 }
 

@@ -23,14 +23,15 @@ use std::path::{Path, PathBuf};
 use vesica_suite::{CurveName, Mode, Noise, ProtocolName, ResultKind, Security};
 use vesica_table::{Origin, Program};
 
-/// A job: `[shared]` must be the same for every party, `[mine]` never leaves this machine.
+/// A job: `[shared]` must be the same for every party, `[mine]` is what one party alone says.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Vesica job")]
 pub struct Spec {
     /// What the parties agree on: compared whole before any data moves, a difference is shown field by field.
     pub shared: Shared,
-    /// What is only this party's: never sent, never compared.
+    /// What is only this party's, and never compared. Of it the others are told `workers`, `memory` and `lanes`, how many key columns there are, and
+    /// whether there is a value.
     pub mine: Mine,
 }
 

@@ -230,7 +230,7 @@ pub enum ResultKind {
     /// Their own rows whose keys all parties hold.
     #[default]
     Rows,
-    /// How many keys all parties hold, and not which. With `ecdh` or `rr22`, between two parties.
+    /// How many keys all parties hold, and not which. With `ecdh` or `rr22`; between three to sixteen parties with `rr22` and a `pivot`.
     Count,
     /// The sum of the values (`mine.input.value`, of one party) of the rows whose keys both hold, and not which. With `rr22`.
     Sum,

@@ -188,10 +188,12 @@ def test_a_run_that_finds_too_few_is_forgotten(place: Path, port: int) -> None:
     """Else the next night's run, with other files, would be refused for its ledger."""
     made = tables(place, 300)
     both = dict(zip(("alice", "bob"), jobs(port, learns=["alice", "bob"], limits={"max_keys": 600, "min_intersection": 250}, unit=100)))
-    both["alice"]["mine"]["resume"] = str(place / "resume")
+    (place / "key").write_bytes(os.urandom(32))
+    (place / "key").chmod(0o600)
+    both["alice"]["mine"] |= {"resume": str(place / "resume"), "resume_key": str(place / "key")}
     thread, done = plain(SimpleNamespace(jobs=both, tables=made), "bob")
     one = drive.of_files(Twice(), both["alice"], str(place / "alice"), place / "out", {}, {"storage": place / "storage", "workers": 2})
-    with pytest.raises(vesica.InputError, match="at least 250"):
+    with pytest.raises(vesica.InputError, match=r"asks for \(250\)"):
         one.run()
     thread.join()
     assert isinstance(done[0], vesica.InputError), done[0]

@@ -71,7 +71,11 @@ pub fn call(
 pub fn leave(link: &dyn PeerLink, error: &Error) {
     let words = match error.fault() {
         // Its words are for this party's user: they name its cache and the newest epoch that it has had.
-        _ if matches!(error, Error::Older { .. } | Error::Store(vesica_store::Error::Sent { .. })) => {
+        // How large its cache is, and what it had before, is its own.
+        _ if matches!(error, Error::Store(vesica_store::Error::Sent { .. })) => {
+            "it was sent a store that cannot be, or an older one than it had; its user sees which".to_owned()
+        }
+        _ if matches!(error, Error::Older { .. }) => {
             "it was shown an older state of the table, or another one of a number that it knows".to_owned()
         }
         // How its clock stands is its own.

@@ -404,7 +404,9 @@ impl Shop {
             }
         }
         let all: u64 = self.people.iter().map(|person| person.answered).sum();
-        (all > self.lifetime).then(|| format!("{all} keys were answered, and {} are allowed in all", self.lifetime))
+        // Where there is no function, no key wears out.
+        (self.kind.has_function && all > self.lifetime)
+            .then(|| format!("{all} keys were answered, and {} are allowed in all", self.lifetime))
     }
 
     /// A client says something to the server.

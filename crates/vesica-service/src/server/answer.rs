@@ -14,6 +14,7 @@ use crate::server::metrics::Metrics;
 use crate::server::patience::{PATIENCE, Patience};
 use crate::stock::{Served, States, Stock, Ticket};
 use std::collections::BTreeMap;
+use std::collections::btree_map;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
@@ -185,7 +186,7 @@ struct Talk<'a> {
     requests: u64,
     refusals: u64,
     allowed: Allowance,
-    /// How many bytes of each part it has fetched, and in how many seconds, since that was last noted.
+    /// Parts that it has fetched, and how many bytes of each, and in how many seconds, it has fetched since that was last noted.
     fetched: BTreeMap<u64, (u64, f64)>,
 }
 
@@ -320,17 +321,29 @@ impl Talk<'_> {
             bytes += chunk.len() as u64;
         }
         self.answers.metrics.fetched(bytes, self.past(start));
-        let (all, seconds) = self.fetched.entry(part).or_default();
-        *all += bytes;
-        *seconds += self.answers.world.time.now().saturating_duration_since(start).as_secs_f64();
+        let took = self.past(start).as_secs_f64();
+        match self.fetched.entry(part) {
+            btree_map::Entry::Vacant(first) => {
+                first.insert((0, 0.0));
+                return self.note(What::Fetched { part, bytes, seconds: took });
+            }
+            btree_map::Entry::Occupied(mut more) => {
+                let (all, seconds) = more.get_mut();
+                (*all, *seconds) = (*all + bytes, *seconds + took);
+            }
+        }
         Ok(())
     }
 
-    /// Notes what was fetched, a line a part. That is done before keys are answered and when the connection ends, and not for each copy: a client
-    /// that fetches one chunk again and again must not fill the disk.
+    /// Notes what was fetched besides the first copy of each part, a line a part. That is done before keys are answered and when the connection ends,
+    /// and not for each copy: a client that fetches one chunk again and again must not fill the disk.
     fn note_fetched(&mut self) -> Result<(), Error> {
-        let fetched = std::mem::take(&mut self.fetched);
-        fetched.into_iter().try_for_each(|(part, (bytes, seconds))| self.note(What::Fetched { part, bytes, seconds }))
+        let noted = (0, 0.0);
+        let more: Vec<_> =
+            self.fetched.iter_mut().map(|(part, more)| (*part, std::mem::replace(more, noted))).collect();
+        more.into_iter()
+            .filter(|(_, more)| *more != noted)
+            .try_for_each(|(part, (bytes, seconds))| self.note(What::Fetched { part, bytes, seconds }))
     }
 
     /// Notes that keys are asked for, and before that what was fetched.
@@ -889,7 +902,7 @@ mod tests {
         });
     }
 
-    /// However often a client copies a part, a connection notes it once, with all of its bytes.
+    /// However often a client copies a part, a connection has two lines for it: of the first copy at once, and of all others.
     #[test]
     fn a_client_that_copies_again_and_again_does_not_fill_the_audit() {
         let (dir, offer, epoch) = house_of(ServiceProtocol::Download, 20);
@@ -905,11 +918,12 @@ mod tests {
                 let ch = counter.put(Question::Chunks { part: 0, from: 0 }).unwrap();
                 (0..epoch.copy.div_ceil(CHUNK as u64)).for_each(|_| drop(ch.recv(CHUNK).unwrap()));
             }
-            assert!(!noted().contains("fetched"));
+            assert_eq!(noted().matches("fetched").count(), 1);
             counter.put(Question::End).unwrap();
             let noted = noted();
             let lines: Vec<&str> = noted.lines().filter(|line| line.contains("fetched")).collect();
-            assert!(lines.len() == 1 && lines[0].contains(&format!("\"bytes\":{}", 5 * epoch.copy)), "{noted}");
+            let has = |line: &str, copies: u64| line.contains(&format!("\"bytes\":{}", copies * epoch.copy));
+            assert!(lines.len() == 2 && has(lines[0], 1) && has(lines[1], 4), "{noted}");
         });
     }
 
